@@ -1,0 +1,64 @@
+# Every target sets up what it needs by itself. `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+STAGES := $(BIN)/python scripts/stages.py
+CRD := crds/omnilearn.dev_omnilearnjobs.yaml
+
+.DEFAULT_GOAL := help
+.PHONY: help demo check test lint format generate bench lock clean \
+	stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-apiserver stage-bench stage-demo
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Show why uneven shares win: a simulated cluster, as a table and a picture
+	@$(BIN)/omnilearn simulate examples/digits/job.yaml --plot out/demo.png
+
+check: $(READY) ## The inner loop: format, lint, types, imports, generated files, unit tests
+	@$(STAGES) format lint types imports generated unit
+
+test: $(READY) ## Everything: check, the API server's own validation, the goals of the control laws, the demo
+	@$(STAGES) format lint types imports generated unit apiserver bench demo
+
+lint: $(READY) ## Format, lint, types and import contracts, without changing a file
+	@$(STAGES) format lint types imports
+
+format: $(READY) ## Rewrite the sources the way the linter wants them
+	@$(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format .
+
+generate: $(READY) ## Write the CRD from the models
+	@$(BIN)/omnilearn crd > $(CRD).new && mv $(CRD).new $(CRD) && wc -c $(CRD)
+
+bench: $(READY) ## Compare all control laws with the oracle: goals, table, JSON and picture in out/
+	@$(BIN)/python -m benchmarks.laws --json out/laws.json --plot out/laws.png
+
+lock: $(READY) ## Raise the pinned dependencies to the newest that pyproject.toml allows
+	@UV=$(BIN)/uv scripts/lock.sh
+
+clean: ## Remove everything that make has made
+	rm -rf .venv .cache out dist build .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements/uv.txt requirements/dev.txt pyproject.toml scripts/setup.sh
+	@PYTHON=$(PYTHON) scripts/setup.sh
+
+stage-format:
+	@$(BIN)/ruff format --check --quiet --diff .
+stage-lint:
+	@$(BIN)/ruff check --quiet .
+stage-types:
+	@$(BIN)/mypy
+stage-imports:
+	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+stage-generated:
+	@$(BIN)/omnilearn crd | diff -u $(CRD) - || { echo "$(CRD) is stale: run make generate"; exit 1; }
+stage-unit:
+	@$(BIN)/pytest --cov --cov-report=term tests/unit
+stage-apiserver:
+	@$(BIN)/pytest tests/integration
+stage-bench:
+	@$(BIN)/python -m benchmarks.laws --quick --json out/laws-quick.json
+stage-demo:
+	@$(MAKE) --no-print-directory demo

@@ -1,0 +1,207 @@
+"""OmniLearnJob as users write it. Field docstrings become the CRD's descriptions (`kubectl explain olj.spec`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from .base import ApiModel, OpenModel
+from .names import ApiVersion, Kind
+from .status import JobStatus
+from .template import PodTemplate
+
+Seconds = Annotated[int, Field(ge=1, le=315360000)]
+Count = Annotated[int, Field(ge=0, le=1024)]
+Samples = Annotated[int, Field(ge=1, le=16777216)]
+
+
+class LawName(StrEnum):
+    """Who decides the shares."""
+
+    UNIFORM = "Uniform"
+    STATIC = "Static"
+    PROPORTIONAL = "Proportional"
+    PER_EPOCH = "PerEpoch"
+    AFFINE = "Affine"
+
+
+class StrategyType(StrEnum):
+    """How the workers cooperate."""
+
+    SYNCHRONOUS = "Synchronous"
+
+
+class Device(StrEnum):
+    """What a group computes on."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+
+
+class GangScheduler(StrEnum):
+    """Who places the pods that a job cannot start without, all together."""
+
+    NONE = "none"
+    NATIVE = "native"
+    VOLCANO = "volcano"
+    COSCHEDULING = "coscheduling"
+
+
+class Strategy(ApiModel):
+    """How the workers cooperate."""
+
+    type: StrategyType = StrategyType.SYNCHRONOUS
+    """Synchronous: every step is one global batch, computed by all members together. Cannot be changed."""
+
+
+class Batch(ApiModel):
+    """The global batch and how it is shared."""
+
+    global_: Annotated[Samples, Field(alias="global")]
+    """Samples of one step over all workers: constant, whatever the members. Cannot be changed."""
+
+    law: LawName = LawName.AFFINE
+    """Who decides the shares. Affine (the default) learns each worker's fixed and per-sample cost; Proportional is
+    OmniLearn's controller; PerEpoch splits anew once per epoch; Static follows capacity, CPU limits or a first
+    measurement; Uniform gives everybody the same."""
+
+    min_per_worker: Annotated[int, Field(ge=0, le=16777216)] = 1
+    """The fewest samples a worker gets. With 0, a worker that costs more than it brings gets nothing."""
+
+    max_per_worker: Samples | None = None
+    """The most samples a worker gets. Left out: no limit; a share above the memory is computed piece by piece."""
+
+
+class WorkerGroup(ApiModel):
+    """Workers alike: same device class and pod template."""
+
+    name: Annotated[str, Field(min_length=1, max_length=40)]
+    """Name of the group: lower-case letters and digits, beginning with a letter. Cannot be changed."""
+
+    device: Device = Device.CPU
+    """What the group computes on: cpu or gpu. Cannot be changed."""
+
+    replicas: Count = 1
+    """How many workers are wanted."""
+
+    min_replicas: Count = 0
+    """How many are needed to run. Those that cannot be had do not stop a job that has what it needs."""
+
+    capacity: Annotated[int, Field(ge=1, le=1000000)] | None = None
+    """Speed of one worker relative to other groups, in any unit. Shares start from it, and law Static keeps it."""
+
+    template: PodTemplate
+    """The worker's pods. What the operator adds is listed in the documentation; all else stays as it is."""
+
+
+class Membership(ApiModel):
+    """How many workers a job needs, and when one counts as lost."""
+
+    min_workers: Annotated[int, Field(ge=1, le=16384)] = 1
+    """Workers needed to run, all groups together."""
+
+    max_workers: Annotated[int, Field(ge=0, le=16384)] | None = None
+    """At most so many workers, groups filled in order. This is what kubectl scale and an HPA change."""
+
+    join_timeout_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
+    """How long a worker may take to join once it is running."""
+
+    silent_after_seconds: Annotated[int, Field(ge=3, le=3600)] = 10
+    """A member that reports nothing for so long is lost: at least three report intervals."""
+
+
+class Restart(ApiModel):
+    """What to do with workers that fail."""
+
+    max_failures: Annotated[int, Field(ge=0, le=1000000)] = 3
+    """Failures of workers before the job fails. Preemptions are counted apart and never limited."""
+
+
+class Checkpoint(ApiModel):
+    """Where and how often the model is saved."""
+
+    claim_name: Annotated[str, Field(min_length=1, max_length=253)]
+    """PersistentVolumeClaim to save to."""
+
+    every_seconds: Seconds = 60
+    """How often to save."""
+
+    keep: Annotated[int, Field(ge=1, le=1000)] = 3
+    """How many of the newest to keep."""
+
+
+class JobSpec(ApiModel):
+    """What is wanted."""
+
+    strategy: Strategy = Strategy()
+    """How the workers cooperate."""
+
+    batch: Batch
+    """The global batch and how it is shared."""
+
+    workers: Annotated[list[WorkerGroup], Field(min_length=1, max_length=16)]
+    """Groups of workers. Groups may be added to a running job."""
+
+    membership: Membership = Membership()
+    """How many workers the job needs, and when one counts as lost."""
+
+    restart: Restart = Restart()
+    """What to do with workers that fail."""
+
+    checkpoint: Checkpoint | None = None
+    """Where and how often to save. Without it, a job that loses all workers starts again."""
+
+    suspend: bool = False
+    """True lets all pods go and keeps the progress; false goes on from there."""
+
+    startup_deadline_seconds: Seconds = 600
+    """How long the job may take to get the workers it needs."""
+
+    active_deadline_seconds: Seconds | None = None
+    """How long the job may run. Left out: no limit."""
+
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=315360000)] | None = None
+    """How long a finished job is kept. Left out: until it is deleted."""
+
+    gang_scheduler: GangScheduler = GangScheduler.NONE
+    """Who places the pods that the job needs all together: none, native, volcano or coscheduling."""
+
+    @property
+    def wanted(self) -> int:
+        """Workers of all groups."""
+        return sum(group.replicas for group in self.workers)
+
+    @property
+    def fewest(self) -> int:
+        """The fewest workers with which the job runs."""
+        return max(self.membership.min_workers, sum(group.min_replicas for group in self.workers))
+
+    @property
+    def most(self) -> int:
+        """The most workers that the job can have."""
+        most = self.membership.max_workers
+        return self.wanted if most is None else min(most, self.wanted)
+
+
+class ObjectMeta(OpenModel):
+    """Kubernetes metadata."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253)]
+    namespace: Annotated[str, Field(max_length=63)] | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class OmniLearnJob(ApiModel):
+    """One model, trained on unlike workers at the same time, each with the share that it can carry."""
+
+    api_version: ApiVersion
+    kind: Kind
+    metadata: ObjectMeta
+    spec: JobSpec
+    """What is wanted."""
+
+    status: JobStatus | None = None
+    """What is."""

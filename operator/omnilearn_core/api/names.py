@@ -1,0 +1,99 @@
+"""Every name that a cluster sees, written once: groups, labels, annotations, environment, ports, reasons."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+ApiVersion = Literal["omnilearn.dev/v1alpha1"]
+Kind = Literal["OmniLearnJob"]
+
+API_VERSION: ApiVersion = "omnilearn.dev/v1alpha1"
+KIND: Kind = "OmniLearnJob"
+GROUP, VERSION = API_VERSION.split("/")
+LIST_KIND = "OmniLearnJobList"
+PLURAL = "omnilearnjobs"
+SINGULAR = "omnilearnjob"
+SHORT_NAME = "olj"
+CRD_NAME = f"{PLURAL}.{GROUP}"
+
+# Labels of everything that belongs to a job
+MANAGED_LABEL = f"{GROUP}/managed"
+JOB_LABEL = f"{GROUP}/job"
+GROUP_LABEL = f"{GROUP}/group"
+WORKER_LABEL = f"{GROUP}/worker"
+ATTEMPT_LABEL = f"{GROUP}/attempt"
+
+# Annotations of a worker's pod: the share is for people and for an operator that starts anew
+SHARE_ANNOTATION = f"{GROUP}/share"
+GENERATION_ANNOTATION = f"{GROUP}/generation"
+PLAN_ANNOTATION = f"{GROUP}/plan"
+TEMPLATE_HASH_ANNOTATION = f"{GROUP}/template-hash"
+
+# The container of a worker's pod that trains, unless it is the only one
+TRAINER = "trainer"
+
+# Environment of the user's script
+ENV_JOB = "OMNILEARN_JOB"
+ENV_WORKER = "OMNILEARN_WORKER"
+ENV_ATTEMPT = "OMNILEARN_ATTEMPT"
+ENV_GROUP = "OMNILEARN_GROUP"
+ENV_DEVICE = "OMNILEARN_DEVICE"
+ENV_COORDINATOR = "OMNILEARN_COORDINATOR"
+ENV_TOKEN_FILE = "OMNILEARN_TOKEN_FILE"  # noqa: S105 - the name of a variable, not a secret
+ENV_CHECKPOINT_DIR = "OMNILEARN_CHECKPOINT_DIR"
+
+# Ports: the coordinator's service, its metrics, the operator's health
+COORDINATOR_PORT = 7443
+METRICS_PORT = 9090
+HEALTH_PORT = 8080
+
+# The audience of the token by which a pod proves who it is
+TOKEN_AUDIENCE = GROUP
+
+# Pods are called <job>-<group>-<index>-<attempt>, within a DNS label; index and attempt need their digits.
+DNS_LABEL_LENGTH = 63
+INDEX_DIGITS = 4
+ATTEMPT_DIGITS = 5
+JOB_AND_GROUP_LENGTH = DNS_LABEL_LENGTH - len("---") - INDEX_DIGITS - ATTEMPT_DIGITS
+
+
+class ConditionType(StrEnum):
+    """What `status.conditions` may say of a job."""
+
+    READY = "Ready"
+    DEGRADED = "Degraded"
+    SUSPENDED = "Suspended"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+class Reason(StrEnum):
+    """Why a condition is as it is; also the reasons of events."""
+
+    ENOUGH_WORKERS = "EnoughWorkers"
+    WAITING_FOR_WORKERS = "WaitingForWorkers"
+    FEWER_WORKERS_THAN_WANTED = "FewerWorkersThanWanted"
+    ALL_SAMPLES_COMMITTED = "AllSamplesCommitted"
+    SUSPENDED_BY_USER = "SuspendedByUser"
+    SCRIPT_FAILED = "ScriptFailed"
+    TOO_MANY_FAILURES = "TooManyFailures"
+    STARTUP_DEADLINE_EXCEEDED = "StartupDeadlineExceeded"
+    ACTIVE_DEADLINE_EXCEEDED = "ActiveDeadlineExceeded"
+    BAD_TEMPLATE = "BadTemplate"
+    POD_REFUSED = "PodRefused"
+    BATCH_REBALANCED = "BatchRebalanced"
+    WORKER_JOINED = "WorkerJoined"
+    WORKER_LOST = "WorkerLost"
+    WORKER_PREEMPTED = "WorkerPreempted"
+    CONVERGED = "Converged"
+
+
+def worker_name(job: str, group: str, index: int) -> str:
+    """Return the stable name of a worker: label, hostname, and what people read."""
+    return f"{job}-{group}-{index}"
+
+
+def pod_name(worker: str, attempt: int) -> str:
+    """Return the name of a worker's pod; each attempt has its own, so a replacement never waits for the old."""
+    return f"{worker}-{attempt}"

@@ -1,0 +1,160 @@
+"""What `kubectl get` and `describe` show of a job. Bounded: 256 workers must not make an object of megabytes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from .base import ApiModel
+
+Step = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(max_length=253)]
+Sentence = Annotated[str, Field(max_length=1024)]
+Rate = Annotated[float, Field(ge=0)]
+
+
+class Phase(StrEnum):
+    """Where a job stands, in one word; derived from the conditions."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    WAITING = "Waiting"
+    SUSPENDED = "Suspended"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+class ConditionStatus(StrEnum):
+    """Whether a condition holds."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(ApiModel):
+    """One thing that is so or not, since when and why."""
+
+    type: Annotated[str, Field(max_length=316)]
+    """Ready, Degraded, Suspended, Complete or Failed."""
+
+    status: ConditionStatus
+    """True, False or Unknown."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=1024)]
+    """Why, in one word."""
+
+    message: Annotated[str, Field(max_length=32768)] = ""
+    """Why, in a sentence."""
+
+    last_transition_time: datetime
+    """Since when."""
+
+    observed_generation: Step | None = None
+    """The version of the spec that this is about."""
+
+
+class WorkerCounts(ApiModel):
+    """The workers in numbers."""
+
+    desired: Step = 0
+    """Wanted."""
+
+    ready: Step = 0
+    """Running."""
+
+    members: Step = 0
+    """Taking part in the current generation."""
+
+    preemptions: Step = 0
+    """Workers that were taken away."""
+
+    failures: Step = 0
+    """Workers that failed."""
+
+    summary: Annotated[str, Field(max_length=32)] = ""
+    """Ready and desired, such as 5/6."""
+
+
+class MemberStatus(ApiModel):
+    """One member and how it does."""
+
+    worker: Name
+    """Name of the worker."""
+
+    device: Annotated[str, Field(max_length=16)]
+    """What it computes on."""
+
+    share: Step
+    """Samples of a step that it computes."""
+
+    samples_per_second: Rate
+    """Its speed."""
+
+    step_milliseconds: Rate
+    """Time it computes in a step, without waiting for others."""
+
+
+class DecisionStatus(ApiModel):
+    """One decision of the control law."""
+
+    time: datetime
+    """When."""
+
+    why: Sentence
+    """What was decided and why."""
+
+
+class JobStatus(ApiModel):
+    """What is."""
+
+    phase: Phase | None = None
+    """Where the job stands, in one word."""
+
+    conditions: Annotated[list[Condition], Field(max_length=16)] = Field(default_factory=list)
+    """What is so or not, since when and why."""
+
+    observed_generation: Step | None = None
+    """The version of the spec that this status is about."""
+
+    start_time: datetime | None = None
+    """When the first step was committed."""
+
+    completion_time: datetime | None = None
+    """When the job ended."""
+
+    generation: Step | None = None
+    """Number of the current set of members: it grows whenever one joins or leaves."""
+
+    step: Step | None = None
+    """Steps committed."""
+
+    epoch: Step | None = None
+    """Epochs completed."""
+
+    progress_percent: Annotated[int, Field(ge=0, le=100)] | None = None
+    """Samples committed, of all epochs."""
+
+    samples_per_second: Rate | None = None
+    """Speed of all members together."""
+
+    imbalance_percent: Annotated[int, Field(ge=0, le=100)] | None = None
+    """How long the members wait for the slowest, in percent of a step."""
+
+    estimated_completion: datetime | None = None
+    """When the job will end at this speed."""
+
+    workers: WorkerCounts | None = None
+    """The workers in numbers."""
+
+    members: Annotated[list[MemberStatus], Field(max_length=64)] = Field(default_factory=list)
+    """The members and how they do: the slowest 64."""
+
+    decisions: Annotated[list[DecisionStatus], Field(max_length=10)] = Field(default_factory=list)
+    """The last ten decisions of the control law."""
+
+    selector: Annotated[str, Field(max_length=512)] | None = None
+    """Label selector of the pods, for kubectl scale and autoscalers."""

@@ -1,0 +1,171 @@
+"""Everything that is wrong with a manifest, in sentences: where, what it holds, what to change.
+
+The same models and rules as in the CRD, so this refuses what the API server refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from . import names
+from .job import OmniLearnJob
+from .rules import check, check_change
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: the path of the field, and a sentence."""
+
+    path: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.sentence}" if self.path else self.sentence
+
+
+def problems_of(manifest: Any, old: OmniLearnJob | None = None) -> list[Problem]:
+    """Return what is wrong with one manifest; with ``old``, also what cannot change."""
+    if not isinstance(manifest, Mapping):
+        return [Problem("", f"this is {_kind_of(manifest)}, not a manifest: begin with apiVersion and kind")]
+    try:
+        job = OmniLearnJob.model_validate_json(json.dumps(manifest))
+    except ValidationError as error:
+        return _in_order(_problem(details, manifest) for details in error.errors())
+    except (TypeError, ValueError) as error:
+        return [Problem("", f"this cannot be read as JSON: {error}")]
+    breaches = check(job) + (check_change(old, job) if old else [])
+    return _in_order(Problem(breach.path, breach.sentence) for breach in breaches)
+
+
+def is_job(manifest: Any) -> bool:
+    """Tell whether a document wants to be an OmniLearnJob; others in a file are none of our business."""
+    if not isinstance(manifest, Mapping):
+        return True
+    group = str(manifest.get("apiVersion", "")).partition("/")[0]
+    return group == names.GROUP or manifest.get("kind") == names.KIND or not manifest.get("kind")
+
+
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Drop what is said twice; keep the order of the file."""
+    return list(dict.fromkeys(problems))
+
+
+def _problem(details: ErrorDetails, manifest: Mapping[str, Any]) -> Problem:
+    loc = _without_union_branches(details["loc"], manifest)
+    path, value, context = _path(loc), details["input"], details.get("ctx", {})
+    field = str(loc[-1]) if loc else "manifest"
+    match details["type"]:
+        case "extra_forbidden":
+            return Problem(path, _unknown(field, _known_fields(loc[:-1])))
+        case "missing":
+            return Problem(path, f"{field} is missing: add it")
+        case "null":
+            inner = _path((*loc, context["key"]))
+            return Problem(inner, f"{context['key']} is empty: give it a value, or leave the line out")
+        case "enum" | "literal_error":
+            return Problem(path, _not_among(field, value, context["expected"]))
+        case "greater_than_equal" | "less_than_equal":
+            side, bound = _bound(context)
+            return Problem(path, f"{field} is {value}: use {bound} or {side}")
+        case "too_short" | "too_long" | "string_too_short" | "string_too_long":
+            return Problem(path, _wrong_size(field, value, context))
+        case kind if kind.endswith(("_type", "_parsing")):
+            return Problem(path, f"{field} is {_shown(value)}: {_wanted(kind)}")
+        case _:
+            return Problem(path, f"{field} is {_shown(value)}: {details['msg']}")
+
+
+def _without_union_branches(loc: Sequence[str | int], manifest: Any) -> tuple[str | int, ...]:
+    """Drop the names that pydantic adds to a path for the branches of a union."""
+    kept: list[str | int] = []
+    at: Any = manifest
+    for position, step in enumerate(loc):
+        inside = isinstance(at, Mapping) and step in at
+        inside = inside or (isinstance(at, list) and isinstance(step, int) and step < len(at))
+        if inside:
+            at = at[step]
+        elif position + 1 < len(loc) or not isinstance(at, Mapping):
+            continue
+        kept.append(step)
+    return tuple(kept)
+
+
+def _path(loc: Sequence[str | int]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc).lstrip(".")
+
+
+def _known_fields(loc: Sequence[str | int]) -> list[str]:
+    """Return the field names of the model at a path."""
+    model: Any = OmniLearnJob
+    for step in loc:
+        if isinstance(step, int):
+            continue
+        fields = {info.alias or name: info for name, info in model.model_fields.items()}
+        if step not in fields:
+            return []
+        model = _model_in(fields[step].annotation)
+        if model is None:
+            return []
+    return [info.alias or name for name, info in model.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model inside an annotation such as ``Annotated[list[WorkerGroup], …] | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)
+
+
+def _unknown(field: str, known: Sequence[str]) -> str:
+    near = get_close_matches(field, known, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}?" if near else f"known here are {', '.join(sorted(known))}"
+    return f"there is no field {field}: {hint}"
+
+
+def _not_among(field: str, value: Any, expected: str) -> str:
+    choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
+    near = get_close_matches(str(value), choices, n=1, cutoff=0.6)
+    hint = f" (did you mean {near[0]}?)" if near and len(choices) > 1 else ""
+    return f"{field} is {_shown(value)}: use {', '.join(choices)}{hint}"
+
+
+def _bound(context: Mapping[str, Any]) -> tuple[str, Any]:
+    return ("more", context["ge"]) if "ge" in context else ("less", context["le"])
+
+
+def _wrong_size(field: str, value: Any, context: Mapping[str, Any]) -> str:
+    unit = "characters" if isinstance(value, str) else "entries"
+    if "min_length" in context:
+        return f"{field} has {len(value)} {unit}: use at least {context['min_length']}"
+    return f"{field} has {len(value)} {unit}: use at most {context['max_length']}"
+
+
+def _wanted(kind: str) -> str:
+    wanted = {
+        "int": "write a whole number, without quotes",
+        "float": "write a number, without quotes",
+        "bool": "write true or false, without quotes",
+        "string": "write a string; in quotes if it looks like a number",
+        "list": "write a list, each entry with a dash",
+        "dict": "write fields, indented below it",
+        "model": "write fields, indented below it",
+        "model_attributes": "write fields, indented below it",
+        "datetime": "write a time such as 2026-11-16T12:00:00Z",
+    }
+    return wanted.get(kind.rsplit("_", 1)[0], "write another kind of value")
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _kind_of(value: Any) -> str:
+    return {list: "a list", str: "a text", type(None): "an empty document"}.get(type(value), "a single value")

@@ -1,0 +1,154 @@
+"""One worker's step time as a line, ``seconds(share) = fixed + per_sample * share``, learned window by window.
+
+A Kalman filter over (fixed, per_sample): every window is a noisy reading of the line at one share. The covariance
+knows which direction has not been seen (a constant share tells nothing of the slope), so a reading at a new share
+is not mistaken for a change of speed. A real change is detected (`_is_jump`) and makes the filter forget along the
+direction in which speeds change. Measured and chosen in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from .tuning import Tuning
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+# One window counts as at most three sigmas of noise, so that a hiccup does not hide the next change of speed.
+_MOST_SIGMAS_SQUARED = 9.0
+
+
+class Line(NamedTuple):
+    """Step seconds over the share, with the covariance of its two numbers."""
+
+    fixed: NotNegative
+    per_sample: Positive
+    var_fixed: NotNegative
+    covariance: Finite
+    var_slope: NotNegative
+
+    def at(self, share: float) -> float:
+        """Return the expected seconds of a step with ``share`` samples."""
+        return self.fixed + self.per_sample * share
+
+    def variance(self, share: float) -> float:
+        """Return the variance of that expectation."""
+        variance = self.var_fixed + share * (2.0 * self.covariance + share * self.var_slope)
+        return variance if variance > 0.0 else 0.0
+
+
+class Curve(NamedTuple):
+    """What is known of one worker. Immutable; a tuple, for speed and for short JSON."""
+
+    line: Line
+    noise_sum: NotNegative  # of squared relative surprises, and …
+    noise_windows: NotNegative  # … how many of them
+    creep: Finite  # surprises that added up, in sigmas; signed
+    settled: NotNegative  # windows since the last change of speed
+    share: Annotated[int, Field(ge=1)]  # of the newest reading
+    seconds: Positive  # the newest reading
+    quota: NotNegative | None  # CPUs during the newest reading
+
+
+def first(share: int, seconds: float, quota: float | None, tuning: Tuning) -> Curve:
+    """Return the curve that a single reading suggests."""
+    fixed = tuning.first_fixed * seconds
+    doubt = (tuning.first_doubt * seconds) ** 2
+    noise = (tuning.first_noise * seconds) ** 2
+    line = Line(fixed, (seconds - fixed) / share, doubt, -doubt / share, (doubt + noise) / share**2)
+    return Curve(
+        line, noise_sum=0.0, noise_windows=0.0, creep=0.0, settled=1.0, share=share, seconds=seconds, quota=quota
+    )
+
+
+def sigma(curve: Curve, common: float, tuning: Tuning) -> float:
+    """Return the relative noise of a window: this worker's own, leaning on the ``common`` variance at first."""
+    weight = tuning.first_noise_windows
+    return math.sqrt(max((curve.noise_sum + weight * common) / (curve.noise_windows + weight), 1e-6))
+
+
+def observe(
+    curve: Curve, share: int, seconds: float, noise: float, fixed_scales: bool, tuning: Tuning
+) -> tuple[Curve, float | None]:
+    """Return the curve after one more reading, and by what ratio its speed jumped if it did.
+
+    ``noise`` is the relative noise of a window; ``fixed_scales`` tells whether the fixed cost grows and shrinks
+    with the worker's speed (interpreter, CPU limits) or stays (latency of a device or a disk).
+    """
+    line, total, windows, creep, settled, _, _, quota = curve
+    line = loosen(line, tuning.drift, fixed_scales)
+    fixed, slope, var_fixed, covariance, var_slope = line
+    expected = fixed + slope * share
+    surprise = seconds - expected
+    doubt = noise * noise * expected * expected
+    sigmas = surprise / math.sqrt(var_fixed + share * (2.0 * covariance + share * var_slope) + doubt)
+    creep = _creep(creep, sigmas, tuning.creep_slack)
+    far = abs(sigmas) > tuning.jump_sigmas or abs(creep) > tuning.creep_sigmas
+    if far and abs(surprise) > tuning.jump_least * expected:
+        scale = expected if fixed_scales else max(slope * share, tuning.least_slope * expected)
+        line = _corrected(loosen(line, abs(surprise) / scale, fixed_scales), share, seconds, doubt, tuning.least_slope)
+        return Curve(line, total, windows, 0.0, 1.0, share, seconds, quota), seconds / expected
+    keep = 1.0 if windows < tuning.noise_windows else 1.0 - 1.0 / tuning.noise_windows
+    squared = sigmas * sigmas
+    total = total * keep + (squared if squared < _MOST_SIGMAS_SQUARED else _MOST_SIGMAS_SQUARED) * noise * noise
+    line = _corrected(line, share, seconds, doubt, tuning.least_slope)
+    return Curve(line, total, windows * keep + 1.0, creep, settled + 1.0, share, seconds, quota), None
+
+
+def loosen(line: Line, ratio: float, fixed_scales: bool) -> Line:
+    """Return the line with doubt added: the worker's speed may have changed by about ``ratio``."""
+    fixed, slope, var_fixed, covariance, var_slope = line
+    toward_slope = slope * ratio
+    if fixed_scales:
+        toward_fixed = fixed * ratio
+        var_fixed += toward_fixed * toward_fixed
+        covariance += toward_fixed * toward_slope
+    return Line(fixed, slope, var_fixed, covariance, var_slope + toward_slope * toward_slope)
+
+
+def scaled(line: Line, ratio: float, fixed_scales: bool, doubt: float) -> Line:
+    """Return the line of the same worker when everything that scales takes ``ratio`` times as long."""
+    factor = ratio if fixed_scales else 1.0
+    moved = Line(
+        line.fixed * factor,
+        line.per_sample * ratio,
+        line.var_fixed * factor * factor,
+        line.covariance * factor * ratio,
+        line.var_slope * ratio * ratio,
+    )
+    return loosen(moved, doubt, fixed_scales)
+
+
+def _creep(creep: float, sigmas: float, slack: float) -> float:
+    """Add up surprises of one sign beyond the slack (a two-sided CUSUM); the other sign starts anew."""
+    total = abs(sigmas) - slack + (abs(creep) if creep * sigmas > 0.0 else 0.0)
+    return math.copysign(total, sigmas) if total > 0.0 else 0.0
+
+
+def _corrected(line: Line, share: int, seconds: float, doubt: float, least_slope: float) -> Line:
+    """Return the line after a reading: one Kalman step, kept where a line makes sense."""
+    fixed, slope, var_fixed, covariance, var_slope = line
+    toward_fixed = var_fixed + share * covariance
+    toward_slope = covariance + share * var_slope
+    total = toward_fixed + share * toward_slope + doubt
+    step = (seconds - fixed - slope * share) / total
+    fixed += toward_fixed * step
+    slope += toward_slope * step
+    var_fixed -= toward_fixed * toward_fixed / total
+    covariance -= toward_fixed * toward_slope / total
+    var_slope -= toward_slope * toward_slope / total
+    if var_fixed < 0.0 or var_slope < 0.0:  # rounding alone
+        var_fixed, var_slope = max(var_fixed, 0.0), max(var_slope, 0.0)
+    if fixed < 0.0:  # the most likely line among those without a negative fixed cost
+        if var_fixed > 0.0:
+            slope -= covariance / var_fixed * fixed
+        fixed = 0.0
+    least = least_slope * seconds / share
+    if slope < least:
+        slope, fixed = least, max(seconds - least * share, 0.0)
+    return Line(fixed, slope, var_fixed, covariance, var_slope)

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Pin every dependency with its hashes: one file per environment. `make lock`; commit what changes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+uv=${UV:-.venv/bin/uv}
+
+compile() { # compile FILE EXTRA...
+  local file=$1
+  shift
+  "$uv" pip compile --quiet --generate-hashes --universal --python-version 3.11 --upgrade \
+    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+    "${@/#/--extra=}" pyproject.toml --output-file "requirements/$file.txt"
+}
+
+compile dev cli dev
+compile operator operator
+compile runtime runtime
