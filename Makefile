@@ -14,7 +14,8 @@ help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Show why uneven shares win: a simulated cluster, as a table and a picture
-	@$(BIN)/omnilearn simulate examples/digits/job.yaml --plot out/demo.png
+	@$(BIN)/omnilearn simulate examples/digits/job.yaml --slow 120:big-0=0.4 --lose 200:middle-1 --join 280:middle \
+		--plot out/demo.png --json out/demo.json
 
 check: $(READY) ## The inner loop: format, lint, types, imports, generated files, unit tests
 	@$(STAGES) format lint types imports generated unit
@@ -43,6 +44,8 @@ clean: ## Remove everything that make has made
 
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml scripts/setup.sh
 	@PYTHON=$(PYTHON) scripts/setup.sh
+
+stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-apiserver stage-bench: $(READY)
 
 stage-format:
 	@$(BIN)/ruff format --check --quiet --diff .

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import yaml
+from rich.console import Console
 
 from omnilearn_core.api.crd import custom_resource_definition
+from omnilearn_core.api.job import LawName
+from omnilearn_core.control.shares import ImpossibleSplitError
 
-from . import validation
+from . import options, simulation, validation, whatif
+from .jobs import BadJobError, the_job
 
 app = typer.Typer(
     help="Train one model on unlike workers, each with the share that it can carry.",
@@ -31,6 +36,63 @@ def validate(files: Files) -> None:
     for line in report.lines:
         typer.echo(line)
     raise typer.Exit(code=1 if report.problems else 0)
+
+
+@app.command()
+def simulate(  # noqa: PLR0913, PLR0917 - every option is an argument
+    file: Annotated[Path, typer.Argument(help="Manifest with one OmniLearnJob.", show_default=False)],
+    law: Annotated[LawName | None, typer.Option(help="Law to look at. Default: the manifest's.")] = None,
+    speeds: Annotated[str, typer.Option(help="Samples/s of one worker, by group: big=160,small=20.")] = "",
+    add: Annotated[str, typer.Option(help="More workers, by group: small=4.")] = "",
+    slow: Annotated[list[str] | None, typer.Option(help="A worker changes speed: 100:big-0=0.5.")] = None,
+    resize: Annotated[list[str] | None, typer.Option(help="Its CPU limit changes: 100:big-0=0.5.")] = None,
+    lose: Annotated[list[str] | None, typer.Option(help="A worker is lost: 150:small-0.")] = None,
+    join: Annotated[list[str] | None, typer.Option(help="One more of a group joins: 200:small.")] = None,
+    fixed: Annotated[float, typer.Option(min=0.0, max=0.95, help="Fixed cost, part of a balanced step.")] = 0.1,
+    noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Noise of a control window.")] = 0.03,
+    reduction_ms: Annotated[float, typer.Option(min=0.0, help="Time of the gradient reduction.")] = 0.0,
+    steps: Annotated[int, typer.Option(min=1, max=1_000_000, help="Steps to simulate.")] = 400,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture (PNG) here.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+) -> None:
+    """Try a manifest on a simulated cluster: who would get what, how fast, and why."""
+    try:
+        job = the_job(file)
+        assumed = whatif.Assumptions(
+            speeds=options.amounts(speeds, float, "--speeds"),
+            add=options.amounts(add, int, "--add"),
+            fixed_share=fixed,
+            noise=noise,
+            steps=steps,
+            reduction_seconds=reduction_ms / 1000.0,
+            seed=seed,
+            slow=[options.factor(text, "--slow") for text in slow or ()],
+            resize=[options.factor(text, "--resize") for text in resize or ()],
+            lose=[options.moment(text, "--lose") for text in lose or ()],
+            join=[options.moment(text, "--join") for text in join or ()],
+        )
+        comparison = simulation.compare(whatif.scenario_of(job, assumed), law or job.spec.batch.law)
+    except (BadJobError, whatif.BadAssumptionError, ImpossibleSplitError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(code=1) from None
+    _present(comparison, whatif.assumption_note(job, assumed), plot, json_file)
+
+
+def _present(comparison: simulation.Comparison, note: str, plot: Path | None, figures: Path | None) -> None:
+    """Print the comparison; write the picture and the figures where asked."""
+    console = Console(width=None if sys.stdout.isatty() else 110)
+    simulation.show(comparison, console)
+    console.print(note)
+    if plot:
+        from . import pictures  # noqa: PLC0415 - matplotlib takes seconds to import, and few commands draw
+
+        pictures.draw(comparison, plot)
+        console.print(f"picture: {plot}")
+    if figures:
+        figures.parent.mkdir(parents=True, exist_ok=True)
+        figures.write_text(json.dumps(simulation.as_json(comparison), indent=1) + "\n", encoding="utf-8")
+        console.print(f"figures: {figures}")
 
 
 @app.command()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+import math
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 import yaml
 
@@ -29,28 +32,65 @@ class Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """Like Kubernetes: a key may stand only once, and a time is a string."""
+    """Like kubectl: a key may stand only once, a time is a string, 1e3 a number, 10:30 none, and 2.0 is 2."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
+    bool_values: ClassVar = yaml.SafeLoader.bool_values | {"y": True, "n": False}
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._checked: set[yaml.MappingNode] = set()
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Check the keys before those of a merge (<<) come among them."""
+        if node not in self._checked:
+            self._checked.add(node)
+            self._check_keys([key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"])
+        super().flatten_mapping(node)
+
+    def _check_keys(self, key_nodes: Iterable[yaml.Node]) -> None:
+        seen: set[str] = set()
+        for key_node in key_nodes:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                problem = f"the key {key_node.value} is not a string: put it in quotes"
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+                _refuse(key_node, f"the key {key_node.value} is not a string: put it in quotes")
             if key in seen:
-                problem = f"the key {key} stands here twice: remove one"
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+                _refuse(key_node, f"the key {key} stands here twice: remove one")
             seen.add(key)
-        return super().construct_mapping(node, deep)
 
+    def construct_number(self, node: yaml.ScalarNode) -> int | float | str:
+        """Return a whole number as int, however it is written, because JSON makes no difference."""
+        text = node.value.replace("_", "")
+        with suppress(ValueError):
+            return int(_OCTAL.sub(r"\g<1>0o", text), 0)
+        try:
+            number = float(text)
+        except ValueError:
+            _refuse(node, f"{text} is no number that JSON knows: write another, or put it in quotes")
+        if math.isinf(number):
+            return str(node.value)
+        return int(number) if number.is_integer() and abs(number) < 1e21 else number
+
+
+def _refuse(node: yaml.Node, problem: str) -> NoReturn:
+    raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+_OCTAL = re.compile(r"^([-+]?)0(?=[0-7]+$)")
+_NUMBER = re.compile(
+    r"[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|(\.[0-9][0-9_]*|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?"
+    r"|\.(inf|Inf|INF))$|\.(nan|NaN|NAN)$"
+)
+_BOOL = re.compile(r"(y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF)$")
+_KEPT = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag in _KEPT]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+.0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", _BOOL, list("yYtToOnNfF"))
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_number)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
 
 
 def documents_of(path: Path) -> Iterator[Document]:
@@ -65,7 +105,9 @@ def documents_of(path: Path) -> Iterator[Document]:
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise UnreadableFileError(f"{where}{error.problem or error.context}") from None
     except yaml.YAMLError as error:
-        raise UnreadableFileError(f"this is not YAML: {error}") from None
+        raise UnreadableFileError(f"this is not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise UnreadableFileError("this is nested too deeply") from None
     except UnicodeDecodeError as error:
         raise UnreadableFileError(f"byte {error.start} is not UTF-8 text") from None
     except OSError as error:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, PydanticUndefined
 
@@ -27,24 +27,23 @@ class ApiModel(BaseModel):
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
         """Return the model of a manifest, read as JSON: strict, but with enums and times as strings."""
-        return cls.model_validate_json(json.dumps(manifest))
+        # Our own code may write min_replicas; in a manifest, only minReplicas is a field.
+        return cls.model_validate_json(json.dumps(manifest, allow_nan=False), by_alias=True, by_name=False)
 
-    @model_validator(mode="before")
+    def to_manifest(self) -> dict[str, Any]:
+        """Return what from_manifest reads: camelCase, and without what is not there, because it refuses null."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    @field_validator("*", mode="before")
     @classmethod
-    def _treat_null_like_the_api_server(cls, data: Any) -> Any:
-        """Drop null where a default takes its place; refuse it where there is none."""
-        if not isinstance(data, dict) or None not in data.values():
-            return data
-        fields = {info.alias or name: info for name, info in cls.model_fields.items()}
-        kept = dict(data)
-        for key, value in data.items():
-            info = fields.get(key)
-            if value is not None or info is None:
-                continue
-            if info.default is None or info.default is PydanticUndefined:
-                raise PydanticCustomError("null", "{key} is null", {"key": key})
-            del kept[key]
-        return kept
+    def _treat_null_like_server_side_apply(cls, value: Any, info: ValidationInfo) -> Any:
+        """Take the default for a null in JSON; refuse null where there is no default."""
+        if value is not None or info.mode != "json":
+            return value
+        field = cls.model_fields[str(info.field_name)]
+        if field.default is None or field.default is PydanticUndefined:
+            raise PydanticCustomError("null", "null is no value", {"required": field.is_required()})
+        return field.default
 
 
 class OpenModel(ApiModel):

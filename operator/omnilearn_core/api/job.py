@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .base import ApiModel, OpenModel
+from .base import ApiModel
+from .metadata import ObjectMeta
 from .names import ApiVersion, Kind
 from .status import JobStatus
 from .template import PodTemplate
@@ -102,7 +103,7 @@ class Membership(ApiModel):
     min_workers: Annotated[int, Field(ge=1, le=16384)] = 1
     """Workers needed to run, all groups together."""
 
-    max_workers: Annotated[int, Field(ge=0, le=16384)] | None = None
+    max_workers: Annotated[int, Field(ge=1, le=16384)] | None = None
     """At most so many workers, groups filled in order. This is what kubectl scale and an HPA change."""
 
     join_timeout_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
@@ -183,15 +184,6 @@ class JobSpec(ApiModel):
         """The most workers that the job can have."""
         most = self.membership.max_workers
         return self.wanted if most is None else min(most, self.wanted)
-
-
-class ObjectMeta(OpenModel):
-    """Kubernetes metadata."""
-
-    name: Annotated[str, Field(min_length=1, max_length=253)]
-    namespace: Annotated[str, Field(max_length=63)] | None = None
-    labels: dict[str, str] = Field(default_factory=dict)
-    annotations: dict[str, str] = Field(default_factory=dict)
 
 
 class OmniLearnJob(ApiModel):

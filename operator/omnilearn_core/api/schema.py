@@ -54,9 +54,8 @@ def validations(path: str) -> list[dict[str, str]]:
     found = []
     for rule in RULES:
         if rule.at == path:
-            message = {"messageExpression": rule.message_expression} if rule.message_expression else {}
-            # The plain message is what the API server falls back to.
-            found.append({"rule": rule.cel, "message": rule.sentence.replace("%d", "…").replace("%s", "…")} | message)
+            expression = {"messageExpression": rule.message_expression} if rule.message_expression else {}
+            found.append({"rule": rule.cel, "message": rule.message} | expression)
     return found
 
 

@@ -5,9 +5,11 @@ Typed is what rules look at (CEL cannot see into what is not typed) and what a l
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from .base import OpenModel
 from .names import TRAINER
@@ -15,7 +17,20 @@ from .quantities import parse_quantity
 
 # A command-line argument of Linux is at most 128 KiB long.
 _Argument = Annotated[str, Field(max_length=131072)]
-_Quantity = Annotated[int | str, Field(union_mode="left_to_right")]
+
+
+def _int_or_string(value: Any) -> Any:
+    """Refuse what the API server's type of that name refuses, above all a fraction without quotes."""
+    if isinstance(value, str) or (type(value) is int and -(2**63) <= value < 2**63):
+        return value
+    if value is None:
+        raise PydanticCustomError("null", "null is no value", {"required": False})
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    advice = f'put it in quotes, "{json.dumps(value)}"' if number else "write a quantity such as 2, 500m or 4Gi"
+    raise PydanticCustomError("quantity", "{advice}", {"advice": advice})
+
+
+_Quantity = Annotated[int | str, BeforeValidator(_int_or_string)]
 
 
 class ResourceClaim(OpenModel):

@@ -6,7 +6,7 @@ The same models and rules as in the CRD, so this refuses what the API server ref
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from . import names
-from .job import OmniLearnJob
+from .job import JobSpec, OmniLearnJob
 from .rules import check, check_change
 
 
@@ -35,13 +35,14 @@ def problems_of(manifest: Any, old: OmniLearnJob | None = None) -> list[Problem]
     if not isinstance(manifest, Mapping):
         return [Problem("", f"this is {_kind_of(manifest)}, not a manifest: begin with apiVersion and kind")]
     try:
-        job = OmniLearnJob.model_validate_json(json.dumps(manifest))
+        job = OmniLearnJob.from_manifest(manifest)
     except ValidationError as error:
-        return _in_order(_problem(details, manifest) for details in error.errors())
-    except (TypeError, ValueError) as error:
+        found = [_problem(details, manifest) for details in error.errors()]
+        return _in_order(found + _unknown_metadata(manifest))
+    except (TypeError, ValueError, RecursionError) as error:
         return [Problem("", f"this cannot be read as JSON: {error}")]
     breaches = check(job) + (check_change(old, job) if old else [])
-    return _in_order(Problem(breach.path, breach.sentence) for breach in breaches)
+    return _in_order(_unknown_metadata(manifest) + [Problem(breach.path, breach.sentence) for breach in breaches])
 
 
 def is_job(manifest: Any) -> bool:
@@ -57,18 +58,24 @@ def _in_order(problems: Iterable[Problem]) -> list[Problem]:
     return list(dict.fromkeys(problems))
 
 
+def _unknown_metadata(manifest: Mapping[str, Any]) -> list[Problem]:
+    """Return the fields of metadata that no server knows; the model lets them pass for the sake of newer servers."""
+    metadata, known = manifest.get("metadata"), _known_fields(["metadata"])
+    unknown = [key for key in metadata if key not in known] if isinstance(metadata, Mapping) else []
+    return [Problem(f"metadata.{key}", _unknown(str(key), known)) for key in unknown]
+
+
 def _problem(details: ErrorDetails, manifest: Mapping[str, Any]) -> Problem:
     loc = _without_union_branches(details["loc"], manifest)
-    path, value, context = _path(loc), details["input"], details.get("ctx", {})
-    field = str(loc[-1]) if loc else "manifest"
+    path, field, value, context = _path(loc), _field(loc), details["input"], details.get("ctx", {})
     match details["type"]:
         case "extra_forbidden":
             return Problem(path, _unknown(field, _known_fields(loc[:-1])))
         case "missing":
-            return Problem(path, f"{field} is missing: add it")
+            return Problem(path, f"{field} is missing: add it{_what_is_here(value)}")
         case "null":
-            inner = _path((*loc, context["key"]))
-            return Problem(inner, f"{context['key']} is empty: give it a value, or leave the line out")
+            choice = "" if context["required"] else ", or leave the line out"
+            return Problem(path, f"{field} is empty: give it a value{choice}")
         case "enum" | "literal_error":
             return Problem(path, _not_among(field, value, context["expected"]))
         case "greater_than_equal" | "less_than_equal":
@@ -77,7 +84,7 @@ def _problem(details: ErrorDetails, manifest: Mapping[str, Any]) -> Problem:
         case "too_short" | "too_long" | "string_too_short" | "string_too_long":
             return Problem(path, _wrong_size(field, value, context))
         case kind if kind.endswith(("_type", "_parsing")):
-            return Problem(path, f"{field} is {_shown(value)}: {_wanted(kind)}")
+            return Problem(path, f"{field} is {_shown(value)}: {_wanted(kind, value)}")
         case _:
             return Problem(path, f"{field} is {_shown(value)}: {details['msg']}")
 
@@ -99,6 +106,12 @@ def _without_union_branches(loc: Sequence[str | int], manifest: Any) -> tuple[st
 
 def _path(loc: Sequence[str | int]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc).lstrip(".")
+
+
+def _field(loc: Sequence[str | int]) -> str:
+    """Return what to call the field at a path: its name, with its place if it is an entry of a list."""
+    begin = max((place for place, step in enumerate(loc) if isinstance(step, str)), default=0)
+    return _path(loc[begin:]) or "manifest"
 
 
 def _known_fields(loc: Sequence[str | int]) -> list[str]:
@@ -125,14 +138,34 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 def _unknown(field: str, known: Sequence[str]) -> str:
     near = get_close_matches(field, known, n=1, cutoff=0.6)
+    homes = list(_homes(field, JobSpec, "spec"))
+    if len(homes) == 1:
+        return f"there is no field {field} here: it belongs in {homes[0]}"
     hint = f"did you mean {near[0]}?" if near else f"known here are {', '.join(sorted(known))}"
     return f"there is no field {field}: {hint}"
 
 
+def _homes(field: str, model: type[BaseModel], path: str) -> Iterator[str]:
+    """Return the paths in the spec at which there is such a field."""
+    for name, info in model.model_fields.items():
+        key = info.alias or name
+        if key == field:
+            yield path
+        if inner := _model_in(info.annotation):
+            yield from _homes(field, inner, f"{path}.{key}{'[]' if 'list[' in str(info.annotation) else ''}")
+
+
+def _what_is_here(value: Any) -> str:
+    """Return what stands where something is missing: it may only be indented wrongly."""
+    here = list(value) if isinstance(value, Mapping) else []
+    return f" (here {'is' if len(here) == 1 else 'are'} only {', '.join(here)})" if 1 <= len(here) <= 6 else ""
+
+
 def _not_among(field: str, value: Any, expected: str) -> str:
     choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
-    near = get_close_matches(str(value), choices, n=1, cutoff=0.6)
-    hint = f" (did you mean {near[0]}?)" if near and len(choices) > 1 else ""
+    by_lower_case = {choice.lower(): choice for choice in choices}
+    near = get_close_matches(str(value).lower(), by_lower_case, n=1, cutoff=0.7)
+    hint = f" (did you mean {by_lower_case[near[0]]}?)" if near and len(choices) > 1 else ""
     return f"{field} is {_shown(value)}: use {', '.join(choices)}{hint}"
 
 
@@ -147,12 +180,13 @@ def _wrong_size(field: str, value: Any, context: Mapping[str, Any]) -> str:
     return f"{field} has {len(value)} {unit}: use at most {context['max_length']}"
 
 
-def _wanted(kind: str) -> str:
+def _wanted(kind: str, value: Any) -> str:
+    unquoted = ", without quotes" if isinstance(value, str) else ""
     wanted = {
-        "int": "write a whole number, without quotes",
-        "float": "write a number, without quotes",
-        "bool": "write true or false, without quotes",
-        "string": "write a string; in quotes if it looks like a number",
+        "int": f"write a whole number{unquoted}",
+        "float": f"write a number{unquoted}",
+        "bool": f"write true or false{unquoted}",
+        "string": "put it in quotes" if isinstance(value, (int, float)) else "write a string",
         "list": "write a list, each entry with a dash",
         "dict": "write fields, indented below it",
         "model": "write fields, indented below it",

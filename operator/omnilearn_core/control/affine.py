@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 
-from . import learning, pooling, resting, speeds
-from .curve import Line
+from . import alike, ceilings, learning, pooling, resting, speeds
+from .curve import Numbers
 from .law import Proposal
 from .learning import Knowledge
 from .reports import Report, Situation
@@ -46,15 +46,15 @@ class Affine:
             return Proposal(memory, split, why)
         if shares is not None and not memory.news:
             return Proposal(memory, dict(shares), "no news")
-        view = _View.of(memory, situation.under({w: c.share for w, c in memory.ceilings.items()}))
+        view = _View.of(memory, ceilings.under(memory.ceilings, situation))
         if memory.fallback and shares is not None:
             return _fall_back(memory, view, shares)
         rested = resting.split(memory, view.situation, view.slots, self.tuning)
         if shares is None:
             return _promise(memory, view, rested, rested.shares, "split by known speeds")
         current = [shares[member.worker] for member in situation.members]
-        if rested.news or not view.allows(current):
-            why = f"{view.moves(current, rested.shares)}: {rested.news or 'new bounds'}"
+        if rested.news or not view.situation.allows(shares):
+            why = f"{view.moves(current, rested.shares)}: {rested.news or 'a larger share was slower'}"
             return _promise(memory, view, rested, rested.shares, why)
         proposed = self._trusted(view, current, rested.shares)
         gains, why = self._weigh(memory, view, current, proposed)
@@ -94,45 +94,43 @@ class _View:
     """The members with their lines, in order, as one decision sees them."""
 
     situation: Situation
-    lines: list[Line]
+    lines: list[Numbers]
     slots: list[Slot]
     fixed_scales: bool
 
     @classmethod
     def of(cls, memory: Knowledge, situation: Situation) -> _View:
-        """Lean every member's line on its device class; who has none gets one like the others'."""
+        """Lean every member's line on its device class and its group; who has none gets one like the others'."""
+        known, scales = memory.curves, memory.fixed_scales
         classes: dict[str, list[str]] = {}
+        groups: dict[str, list[str]] = {}
         for member in situation.members:
-            if member.worker in memory.curves:
+            if member.worker in known:
                 classes.setdefault(member.device, []).append(member.worker)
-        alike = [[memory.curves[worker] for worker in workers] for workers in classes.values()]
-        scales = memory.fixed_scales
+                groups.setdefault(member.group, []).append(member.worker)
         if memory.window % _BELIEF_WINDOWS == 1:
-            scales = pooling.prefer_scaling(alike, scales)
-        leaning: dict[str, Line] = {}
-        for workers, curves in zip(classes.values(), alike, strict=True):
-            leaning.update(zip(workers, pooling.lean(curves, scales), strict=True))
+            scales = pooling.prefer_scaling([[known[w] for w in workers] for workers in classes.values()], scales)
+        leaning: dict[str, Numbers] = {}
+        for workers in classes.values():
+            leaning.update(zip(workers, pooling.lean([known[w] for w in workers], scales), strict=True))
+        for workers in groups.values():
+            share = sum([known[worker].share for worker in workers]) / len(workers)
+            leaning.update(zip(workers, alike.gather([leaning[w] for w in workers], share), strict=True))
         leaning |= learning.guesses(leaning, situation.members)
         lines = [leaning[member.worker] for member in situation.members]
-        slots = [
-            Slot(line.fixed, line.per_sample, low, high)
-            for line, (low, high) in zip(lines, situation.bounds(), strict=True)
-        ]
+        slots = [Slot(line[0], line[1], low, high) for line, (low, high) in zip(lines, situation.bounds(), strict=True)]
         return cls(situation, lines, slots, scales)
-
-    def allows(self, shares: Sequence[int]) -> bool:
-        """Tell whether the shares keep the bounds and the sum."""
-        inside = all(s.minimum <= share <= s.maximum for s, share in zip(self.slots, shares, strict=True))
-        return inside and sum(shares) == self.situation.global_batch
 
     def cautious(self, current: Sequence[int], proposed: Sequence[int], sigmas: float) -> float:
         """Return the step seconds of ``proposed`` if those who get more are ``sigmas`` slower than thought."""
         worst = 0.0
         for line, now, then in zip(self.lines, current, proposed, strict=True):
             if then:
-                seconds = line.fixed + line.per_sample * then
+                fixed, slope, var_fixed, covariance, var_slope = line
+                seconds = fixed + slope * then
                 if then > now:
-                    seconds += sigmas * sqrt(line.variance(then))
+                    variance = var_fixed + then * (2.0 * covariance + then * var_slope)
+                    seconds += sigmas * sqrt(variance) if variance > 0.0 else 0.0
                 worst = max(worst, seconds)
         return worst
 

@@ -9,28 +9,27 @@ direction in which speeds change. Measured and chosen in docs/decisions.md.
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from pydantic import Field
-
+from .bounded import Amount, Positive, Signed, SomeShare, Variance
 from .tuning import Tuning
-
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 # One window counts as at most three sigmas of noise, so that a hiccup does not hide the next change of speed.
 _MOST_SIGMAS_SQUARED = 9.0
 
 
+# A line without its name. Thousands are made in one decision, and a plain tuple is made ten times as fast.
+Numbers = tuple[float, float, float, float, float]
+
+
 class Line(NamedTuple):
     """Step seconds over the share, with the covariance of its two numbers."""
 
-    fixed: NotNegative
+    fixed: Amount
     per_sample: Positive
-    var_fixed: NotNegative
-    covariance: Finite
-    var_slope: NotNegative
+    var_fixed: Variance
+    covariance: Signed
+    var_slope: Variance
 
     def at(self, share: float) -> float:
         """Return the expected seconds of a step with ``share`` samples."""
@@ -46,13 +45,13 @@ class Curve(NamedTuple):
     """What is known of one worker. Immutable; a tuple, for speed and for short JSON."""
 
     line: Line
-    noise_sum: NotNegative  # of squared relative surprises, and …
-    noise_windows: NotNegative  # … how many of them
-    creep: Finite  # surprises that added up, in sigmas; signed
-    settled: NotNegative  # windows since the last change of speed
-    share: Annotated[int, Field(ge=1)]  # of the newest reading
+    noise_sum: Amount  # of squared relative surprises, and …
+    noise_windows: Amount  # … how many of them
+    creep: Signed  # surprises that added up, in sigmas; signed
+    settled: Amount  # windows since the last change of speed
+    share: SomeShare  # of the newest reading
     seconds: Positive  # the newest reading
-    quota: NotNegative | None  # CPUs during the newest reading
+    quota: Amount | None  # CPUs during the newest reading
 
 
 def first(share: int, seconds: float, quota: float | None, tuning: Tuning) -> Curve:
@@ -66,41 +65,36 @@ def first(share: int, seconds: float, quota: float | None, tuning: Tuning) -> Cu
     )
 
 
-def sigma(curve: Curve, common: float, tuning: Tuning) -> float:
-    """Return the relative noise of a window: this worker's own, leaning on the ``common`` variance at first."""
-    weight = tuning.first_noise_windows
-    return math.sqrt(max((curve.noise_sum + weight * common) / (curve.noise_windows + weight), 1e-6))
-
-
 def observe(
-    curve: Curve, share: int, seconds: float, noise: float, fixed_scales: bool, tuning: Tuning
+    curve: Curve, share: int, seconds: float, noise_variance: float, fixed_scales: bool, tuning: Tuning
 ) -> tuple[Curve, float | None]:
     """Return the curve after one more reading, and by what ratio its speed jumped if it did.
 
-    ``noise`` is the relative noise of a window; ``fixed_scales`` tells whether the fixed cost grows and shrinks
+    ``noise_variance`` is of a window's relative noise; ``fixed_scales`` tells whether the fixed cost grows and shrinks
     with the worker's speed (interpreter, CPU limits) or stays (latency of a device or a disk).
     """
     line, total, windows, creep, settled, _, _, quota = curve
-    line = loosen(line, tuning.drift, fixed_scales)
-    fixed, slope, var_fixed, covariance, var_slope = line
+    numbers = loosen(line, tuning.drift, fixed_scales)
+    fixed, slope, var_fixed, covariance, var_slope = numbers
     expected = fixed + slope * share
     surprise = seconds - expected
-    doubt = noise * noise * expected * expected
+    doubt = noise_variance * expected * expected
     sigmas = surprise / math.sqrt(var_fixed + share * (2.0 * covariance + share * var_slope) + doubt)
     creep = _creep(creep, sigmas, tuning.creep_slack)
     far = abs(sigmas) > tuning.jump_sigmas or abs(creep) > tuning.creep_sigmas
     if far and abs(surprise) > tuning.jump_least * expected:
         scale = expected if fixed_scales else max(slope * share, tuning.least_slope * expected)
-        line = _corrected(loosen(line, abs(surprise) / scale, fixed_scales), share, seconds, doubt, tuning.least_slope)
+        numbers = loosen(numbers, abs(surprise) / scale, fixed_scales)
+        line = _corrected(numbers, share, seconds, doubt, tuning.least_slope)
         return Curve(line, total, windows, 0.0, 1.0, share, seconds, quota), seconds / expected
     keep = 1.0 if windows < tuning.noise_windows else 1.0 - 1.0 / tuning.noise_windows
     squared = sigmas * sigmas
-    total = total * keep + (squared if squared < _MOST_SIGMAS_SQUARED else _MOST_SIGMAS_SQUARED) * noise * noise
-    line = _corrected(line, share, seconds, doubt, tuning.least_slope)
+    total = total * keep + (squared if squared < _MOST_SIGMAS_SQUARED else _MOST_SIGMAS_SQUARED) * noise_variance
+    line = _corrected(numbers, share, seconds, doubt, tuning.least_slope)
     return Curve(line, total, windows * keep + 1.0, creep, settled + 1.0, share, seconds, quota), None
 
 
-def loosen(line: Line, ratio: float, fixed_scales: bool) -> Line:
+def loosen(line: Numbers, ratio: float, fixed_scales: bool) -> Numbers:
     """Return the line with doubt added: the worker's speed may have changed by about ``ratio``."""
     fixed, slope, var_fixed, covariance, var_slope = line
     toward_slope = slope * ratio
@@ -108,18 +102,19 @@ def loosen(line: Line, ratio: float, fixed_scales: bool) -> Line:
         toward_fixed = fixed * ratio
         var_fixed += toward_fixed * toward_fixed
         covariance += toward_fixed * toward_slope
-    return Line(fixed, slope, var_fixed, covariance, var_slope + toward_slope * toward_slope)
+    return fixed, slope, var_fixed, covariance, var_slope + toward_slope * toward_slope
 
 
-def scaled(line: Line, ratio: float, fixed_scales: bool, doubt: float) -> Line:
+def scaled(line: Numbers, ratio: float, fixed_scales: bool, doubt: float) -> Numbers:
     """Return the line of the same worker when everything that scales takes ``ratio`` times as long."""
+    fixed, slope, var_fixed, covariance, var_slope = line
     factor = ratio if fixed_scales else 1.0
-    moved = Line(
-        line.fixed * factor,
-        line.per_sample * ratio,
-        line.var_fixed * factor * factor,
-        line.covariance * factor * ratio,
-        line.var_slope * ratio * ratio,
+    moved = (
+        fixed * factor,
+        slope * ratio,
+        var_fixed * factor * factor,
+        covariance * factor * ratio,
+        var_slope * ratio * ratio,
     )
     return loosen(moved, doubt, fixed_scales)
 
@@ -130,7 +125,7 @@ def _creep(creep: float, sigmas: float, slack: float) -> float:
     return math.copysign(total, sigmas) if total > 0.0 else 0.0
 
 
-def _corrected(line: Line, share: int, seconds: float, doubt: float, least_slope: float) -> Line:
+def _corrected(line: Numbers, share: int, seconds: float, doubt: float, least_slope: float) -> Line:
     """Return the line after a reading: one Kalman step, kept where a line makes sense."""
     fixed, slope, var_fixed, covariance, var_slope = line
     toward_fixed = var_fixed + share * covariance

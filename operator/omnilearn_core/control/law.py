@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from .bounded import Count, Share, Time
 from .reports import Report, Situation, sift
 from .shares import ImpossibleSplitError
 from .words import listing
@@ -24,10 +25,10 @@ class State(Generic[MemoryT]):
 
     law: str
     memory: MemoryT
-    version: int
-    shares: dict[str, int]
-    newest: dict[str, float]
-    refused: dict[str, int]
+    version: Count
+    shares: dict[str, Share]
+    newest: dict[str, Time]
+    refused: dict[str, Count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Law(Protocol[MemoryT]):
         ...
 
     def propose(self, memory: MemoryT, situation: Situation, shares: Mapping[str, int] | None) -> Proposal[MemoryT]:
-        """Return the shares to use; ``shares`` are those in force, or None when the members have changed."""
+        """Return the shares to use; ``shares`` are those in force, or None if they do not fit any more."""
         ...
 
 
@@ -85,8 +86,8 @@ def decide(law: Law[MemoryT], state: State[MemoryT] | None, situation: Situation
     workers = [member.worker for member in situation.members]
     if len(set(workers)) != len(workers):
         raise ImpossibleSplitError("a worker is listed twice among the members: give every worker its own name")
-    same_members = before.shares.keys() == set(workers)
-    proposal = law.propose(memory, situation, before.shares if same_members else None)
+    fits = situation.allows(before.shares)
+    proposal = law.propose(memory, situation, before.shares if fits else None)
     changed = proposal.shares != before.shares
     after = State(
         law.name,
@@ -96,7 +97,7 @@ def decide(law: Law[MemoryT], state: State[MemoryT] | None, situation: Situation
         sifted.newest,
         sifted.refused,
     )
-    why = proposal.why if same_members else f"{_news(before.shares, workers)}: {proposal.why}"
+    why = proposal.why if fits else f"{_news(before.shares, workers)}: {proposal.why}"
     return Decision(after, changed, why)
 
 
@@ -106,4 +107,4 @@ def _news(before: Mapping[str, int], workers: list[str]) -> str:
     joined = [worker for worker in workers if worker not in before]
     left = sorted(before.keys() - set(workers))
     parts = [f"{listing(names)} {verb}" for names, verb in ((joined, "joined"), (left, "left")) if names]
-    return " and ".join(parts)
+    return " and ".join(parts) or "new bounds"

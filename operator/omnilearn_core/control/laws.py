@@ -38,7 +38,7 @@ def to_json(state: State[Any]) -> bytes:
 def from_json(law: str, text: str | bytes) -> State[Any]:
     """Return the state of ``law`` from JSON; it is input like any other, so it is checked."""
     try:
-        state: State[Any] = _STATES[law].validate_json(text)
+        state: State[Any] = _STATES[law].validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -8,41 +8,39 @@ from math import log, sqrt
 from typing import NamedTuple
 
 from . import curve as curves
-from .curve import Curve, Line
+from .bounded import Amount, Count, Positive, Windows
+from .ceilings import Ceiling, standing
+from .curve import Curve, Line, Numbers
 from .reports import Member, Report, Situation
 from .tuning import Tuning
+
+# A tenth of a percent: readings are never more exact than that.
+_LEAST_NOISE_VARIANCE = 1e-6
 
 # How unlike its group a worker may be that has not been measured yet.
 _STRANGE = 0.3
 
 
-class Ceiling(NamedTuple):
-    """A share above which a worker was slower than below it (memory, cache); tried again after ``until``."""
-
-    share: int
-    until: int
-
-
 class Rest(NamedTuple):
     """A worker that gets nothing: the window in which to try it again, and how long to wait after that."""
 
-    probe_at: int
-    pause: int
+    probe_at: Count
+    pause: Windows
 
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
     """The memory of `Affine`. ``jumps`` and ``retuned`` are the news of the newest window alone."""
 
-    window: int = 0
+    window: Count = 0
     curves: dict[str, Curve] = field(default_factory=dict)
     fixed_scales: bool = True
     ceilings: dict[str, Ceiling] = field(default_factory=dict)
     rests: dict[str, Rest] = field(default_factory=dict)
-    promised: float = 0.0  # step seconds that the plan in force promises
-    broken: int = 0  # windows in a row in which that promise was broken
-    fallback: int = 0  # windows left to split by throughput instead
-    jumps: dict[str, float] = field(default_factory=dict)
+    promised: Amount = 0.0  # step seconds that the plan in force promises
+    broken: Count = 0  # windows in a row in which that promise was broken
+    fallback: Count = 0  # windows left to split by throughput instead
+    jumps: dict[str, Positive] = field(default_factory=dict)
     retuned: tuple[str, ...] = ()
     news: bool = False
 
@@ -50,17 +48,23 @@ class Knowledge:
 def learn(known: Knowledge, heard: Sequence[Report], situation: Situation, tuning: Tuning) -> Knowledge:
     """Return what is known after the reports of one window."""
     lines = dict(known.curves)
-    ceilings = {w: c for w, c in known.ceilings.items() if c.until > known.window}
+    before = max((lines[r.worker].seconds for r in heard if r.worker in lines), default=0.0)
+    step = max((r.seconds for r in heard), default=0.0)
+    ceilings = standing(known.ceilings, known.window, step)
     common = common_noise(lines.values(), tuning)
+    weight = tuning.first_noise_windows
     jumps: dict[str, float] = {}
     for report in heard:
         old = lines.get(report.worker)
         if old is None:
             lines[report.worker] = curves.first(report.share, report.seconds, report.quota, tuning)
             continue
-        noise = curves.sigma(old, common, tuning)
-        if report.share > old.share and _is_cliff(old, report, noise, tuning):
-            ceilings[report.worker] = Ceiling(old.share, known.window + tuning.ceiling_windows)
+        # A worker's own noise, leaning on everybody's at first
+        noise = max((old.noise_sum + weight * common) / (old.noise_windows + weight), _LEAST_NOISE_VARIANCE)
+        # Only a larger share that made the step longer was a mistake
+        worse = report.seconds > before and report.worker not in ceilings
+        if worse and _is_cliff(old, report, sqrt(noise), tuning):
+            ceilings[report.worker] = Ceiling(old.share, known.window + tuning.ceiling_windows, step)
             continue
         new, jump = curves.observe(old, report.share, report.seconds, noise, known.fixed_scales, tuning)
         lines[report.worker] = new
@@ -93,9 +97,13 @@ def common_noise(lines: Iterable[Curve], tuning: Tuning) -> float:
 
 
 def _is_cliff(curve: Curve, report: Report, noise: float, tuning: Tuning) -> bool:
-    """Tell whether a larger share made this worker slower per sample, which no line can explain."""
-    speed_before, speed = curve.share / curve.line.at(curve.share), report.share / report.seconds
-    return speed < speed_before * (1.0 - tuning.cliff - tuning.jump_sigmas * noise)
+    """Tell whether a larger share made this worker slower per sample, which no line can explain.
+
+    Measured against its last reading: near a cliff the line is a compromise between both sides.
+    """
+    speed_before, speed = curve.share / curve.seconds, report.share / report.seconds
+    fell = speed < speed_before * (1.0 - tuning.cliff - tuning.jump_sigmas * noise)
+    return fell and report.share > curve.share
 
 
 def _feed_forward(
@@ -104,12 +112,15 @@ def _feed_forward(
     """Scale the lines of members whose CPU quota has changed; return who they are."""
     changed = []
     for member in members:
-        curve, quota = known.get(member.worker), member.quota
-        if curve is None or quota is None or quota == curve.quota or quota <= 0:
+        quota = member.quota
+        if quota is None or quota <= 0:
+            continue
+        curve = known.get(member.worker)
+        if curve is None or curve.quota == quota:
             continue
         if curve.quota:
             line = curves.scaled(curve.line, curve.quota / quota, fixed_scales, tuning.quota_doubt)
-            curve = curve._replace(line=line, creep=0.0, settled=0.0)
+            curve = curve._replace(line=Line(*line), creep=0.0, settled=0.0)
             changed.append(member.worker)
         known[member.worker] = curve._replace(quota=quota)
     return tuple(changed)
@@ -141,7 +152,7 @@ def _newest(lines: dict[str, Curve], members: Sequence[Member], most: int) -> di
     return {worker: line for worker, line in lines.items() if worker not in surplus}
 
 
-def guesses(known: Mapping[str, Line], members: Sequence[Member]) -> dict[str, Line]:
+def guesses(known: Mapping[str, Numbers], members: Sequence[Member]) -> dict[str, Numbers]:
     """Return a line for every member without one: like its group, else its device class, else anybody.
 
     At least one member must be known.
@@ -159,7 +170,7 @@ def _alike(stranger: Member, acquainted: Sequence[Member]) -> Sequence[Member]:
     return group or device or acquainted
 
 
-def _like(stranger: Member, others: Sequence[Member], known: Mapping[str, Line]) -> Line:
+def _like(stranger: Member, others: Sequence[Member], known: Mapping[str, Numbers]) -> Numbers:
     """Return the mean line of ``others``, each scaled to the stranger's CPU quota where both are known."""
     lines = [
         curves.scaled(known[other.worker], other.quota / stranger.quota, fixed_scales=True, doubt=0.0)
@@ -167,6 +178,6 @@ def _like(stranger: Member, others: Sequence[Member], known: Mapping[str, Line])
         else known[other.worker]
         for other in others
     ]
-    fixed = sum(line.fixed for line in lines) / len(lines)
-    slope = sum(line.per_sample for line in lines) / len(lines)
-    return curves.loosen(lines[0]._replace(fixed=fixed, per_sample=slope), _STRANGE, fixed_scales=True)
+    fixed = sum(line[0] for line in lines) / len(lines)
+    slope = sum(line[1] for line in lines) / len(lines)
+    return curves.loosen((fixed, slope, *lines[0][2:]), _STRANGE, fixed_scales=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from . import speeds
+from .bounded import Positive
 from .law import Proposal
 from .reports import Report, Situation
 from .words import moves
@@ -40,7 +41,7 @@ class Uniform:
 class Probed:
     """The memory of `Static`: the first speed that each worker measured, in samples per second."""
 
-    speeds: dict[str, float]
+    speeds: dict[str, Positive]
 
 
 @dataclass(frozen=True, slots=True)

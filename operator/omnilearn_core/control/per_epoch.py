@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from . import speeds
+from .bounded import Count, Positive, Windows
 from .law import Proposal
 from .reports import Report, Situation
 from .words import moves
@@ -15,8 +16,8 @@ from .words import moves
 class Tally(NamedTuple):
     """One worker's epoch so far: samples and compute seconds of its windows, each window counted once."""
 
-    samples: int
-    seconds: float
+    samples: Windows
+    seconds: Positive
 
     @property
     def speed(self) -> float:
@@ -28,9 +29,9 @@ class Tally(NamedTuple):
 class Epoch:
     """The memory of `PerEpoch`: the running epoch, and the speeds of the last one that ended."""
 
-    number: int = 0
+    number: Count = 0
     tallies: dict[str, Tally] = field(default_factory=dict)
-    speeds: dict[str, float] = field(default_factory=dict)
+    speeds: dict[str, Positive] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class PerEpoch:
         """Add the windows to their workers' tallies."""
         tallies = dict(memory.tallies)
         for report in heard:
-            tally = tallies.get(report.worker, Tally(0, 0.0))
-            tallies[report.worker] = Tally(tally.samples + report.share, tally.seconds + report.seconds)
+            samples, seconds = tallies.get(report.worker, (0, 0.0))
+            tallies[report.worker] = Tally(samples + report.share, seconds + report.seconds)
         return Epoch(memory.number, tallies, memory.speeds)
 
     def propose(self, memory: Epoch, situation: Situation, shares: Mapping[str, int] | None) -> Proposal[Epoch]:

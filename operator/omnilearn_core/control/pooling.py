@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from .curve import Curve, Line
+from .curve import Curve, Numbers
 
 # How unlike the fixed costs of two alike workers may be, relative to the step time.
 _UNLIKE = 0.2
@@ -33,7 +33,7 @@ def prefer_scaling(classes: Iterable[Sequence[Curve]], fixed_scales: bool) -> bo
     return fixed_scales if abs(advantage) <= _PREFERENCE else advantage > 0.0
 
 
-def lean(curves: Sequence[Curve], fixed_scales: bool) -> list[Line]:
+def lean(curves: Sequence[Curve], fixed_scales: bool) -> list[Numbers]:
     """Return the lines of one class, each leaning on what the others know of their fixed cost."""
     if len(curves) == 1:
         return [curves[0].line]
@@ -56,7 +56,7 @@ def _pool(curves: Sequence[Curve], cost_of: Callable[[Curve], tuple[float, float
     return Pool(weight, total, max(squares - total * total / weight, 0.0), own)
 
 
-def _toward(line: Line, own: tuple[float, float, float], pool: Pool, scales: bool) -> Line:
+def _toward(line: Numbers, own: tuple[float, float, float], pool: Pool, scales: bool) -> Numbers:
     """Return ``line`` after hearing the others' fixed cost as one more, uncertain reading."""
     cost, precision, apart = own
     fixed, slope, var_fixed, covariance, var_slope = line
@@ -72,7 +72,7 @@ def _toward(line: Line, own: tuple[float, float, float], pool: Pool, scales: boo
     steeper = slope + toward_slope * surprise / spread
     var_fixed -= toward_fixed * toward_fixed / spread
     var_slope -= toward_slope * toward_slope / spread
-    return Line(
+    return (
         leaning if leaning > 0.0 else 0.0,
         steeper if steeper > 0.0 else slope,
         var_fixed if var_fixed > 0.0 else 0.0,

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from . import speeds
+from .bounded import Amount, Count, Positive, Share, SomeShare, Windows
+from .ceilings import Ceiling, standing, under
 from .law import Proposal
 from .reports import Report, Situation
 from .words import moves, percent
@@ -19,11 +21,11 @@ from .words import moves, percent
 class Pace(NamedTuple):
     """One worker since the last change: smoothed step time at its share, and how it went before."""
 
-    share: int
-    seconds: float
-    windows: int
-    share_before: int = 0
-    seconds_before: float = 0.0
+    share: SomeShare
+    seconds: Positive
+    windows: Windows
+    share_before: Share = 0
+    seconds_before: Amount = 0.0
 
     @property
     def speed(self) -> float:
@@ -35,8 +37,9 @@ class Pace(NamedTuple):
 class Paces:
     """The memory of `Proportional`: what each worker measured, and the ceilings it has run into."""
 
+    window: Count = 0
     workers: dict[str, Pace] = field(default_factory=dict)
-    ceilings: dict[str, int] = field(default_factory=dict)
+    ceilings: dict[str, Ceiling] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ class Proportional:
     name: str = "Proportional"
     smoothing: float = 0.5
     dead_band: float = 0.05
-    fall: float = 0.05
+    fall: float = 0.2  # of throughput after growing, that is more than noise
+    ceiling_windows: int = 50  # when to try more again: the paper never does
 
     def fresh(self) -> Paces:
         """Return an empty memory."""
@@ -54,20 +58,24 @@ class Proportional:
 
     def learn(self, memory: Paces, heard: tuple[Report, ...], situation: Situation) -> Paces:
         """Average each worker's step time since its share last changed; note throughput that fell by growing."""
-        workers, ceilings = dict(memory.workers), dict(memory.ceilings)
+        workers = dict(memory.workers)
+        before = max((workers[r.worker].seconds for r in heard if r.worker in workers), default=0.0)
+        step = max((r.seconds for r in heard), default=0.0)
+        ceilings = standing(memory.ceilings, memory.window, step)
         for report in heard:
             pace = self._pace(workers.get(report.worker), report)
             workers[report.worker] = pace
-            grew = 0 < pace.share_before < pace.share
-            if grew and pace.speed < (1.0 - self.fall) * pace.share_before / pace.seconds_before:
-                ceilings[report.worker] = pace.share_before
-        return Paces(workers, ceilings)
+            # Only a larger share that made the step longer was a mistake
+            worse = pace.seconds > before and report.worker not in ceilings
+            if worse and self._is_cliff(pace):
+                ceilings[report.worker] = Ceiling(pace.share_before, memory.window + self.ceiling_windows, step)
+        return Paces(memory.window + bool(heard), workers, ceilings)
 
     def propose(self, memory: Paces, situation: Situation, shares: Mapping[str, int] | None) -> Proposal[Paces]:
         """Scale the shares to equal times if any of them would move beyond the dead band."""
         if shares is None:
             known = {worker: pace.speed for worker, pace in memory.workers.items()}
-            split, why = speeds.opening(situation, known)
+            split, why = speeds.opening(under(memory.ceilings, situation), known)
             return Proposal(memory, split, why)
         waiting = [w for w, share in shares.items() if share and not self._measured(memory, w, share)]
         if waiting:
@@ -86,6 +94,10 @@ class Proportional:
         seconds = pace.seconds + self.smoothing * (report.seconds - pace.seconds)
         return pace._replace(seconds=seconds, windows=pace.windows + 1)
 
+    def _is_cliff(self, pace: Pace) -> bool:
+        grew = pace.windows == 1 and 0 < pace.share_before < pace.share
+        return grew and pace.speed < (1.0 - self.fall) * pace.share_before / pace.seconds_before
+
     def _measured(self, memory: Paces, worker: str, share: int) -> bool:
         pace = memory.workers.get(worker)
         return pace is not None and pace.share == share
@@ -93,4 +105,4 @@ class Proportional:
     def _split(self, memory: Paces, situation: Situation) -> dict[str, int]:
         known = {worker: pace.speed for worker, pace in memory.workers.items()}
         weights = speeds.complete(situation.members, known) or [1.0] * len(situation.members)
-        return speeds.by_weight(situation.under(memory.ceilings), weights)
+        return speeds.by_weight(under(memory.ceilings, situation), weights)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -81,19 +81,14 @@ class Situation:
             for member in self.members
         ]
 
-    def under(self, ceilings: Mapping[str, int]) -> Situation:
-        """Return the situation with learned ceilings, or as it is if the batch would not fit under them."""
-        if not ceilings:
-            return self
-        members = tuple(
-            member
-            if (ceiling := ceilings.get(member.worker)) is None
-            or (member.maximum is not None and member.maximum <= ceiling)
-            else replace(member, maximum=max(member.minimum, ceiling))
-            for member in self.members
+    def allows(self, shares: Mapping[str, int]) -> bool:
+        """Tell whether the shares are those of the members, keep their bounds and sum to the global batch."""
+        if len(shares) != len(self.members) or sum(shares.values()) != self.global_batch:
+            return False
+        return all(
+            low <= shares.get(member.worker, -1) <= high
+            for member, (low, high) in zip(self.members, self.bounds(), strict=True)
         )
-        lowered = replace(self, members=members)
-        return lowered if sum(high for _, high in lowered.bounds()) >= self.global_batch else self
 
 
 @dataclass(frozen=True, slots=True)

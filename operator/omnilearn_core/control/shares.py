@@ -10,7 +10,8 @@ import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_TINY = 1e-9  # what floating point may lose of a whole sample
+_DIGITS = 9
+_TINY = 10.0**-_DIGITS  # what floating point may lose of a whole sample
 
 
 class ImpossibleSplitError(ValueError):
@@ -42,6 +43,12 @@ def ensure_possible(total: int, slots: Sequence[Slot]) -> None:
             f"{len(slots)} members can hold at most {most} samples a step, but the global batch is {total}:"
             " raise maxPerWorker or use more workers"
         )
+    crossed = next((slot for slot in slots if slot.minimum > slot.maximum), None)
+    if crossed is not None:
+        raise ImpossibleSplitError(
+            f"a member must get at least {crossed.minimum} samples a step but can hold only {crossed.maximum}:"
+            " lower minPerWorker or raise maxPerWorker"
+        )
 
 
 def apportion(total: int, weights: Sequence[float], bounds: Sequence[tuple[int, int]]) -> list[int]:
@@ -54,7 +61,8 @@ def apportion(total: int, weights: Sequence[float], bounds: Sequence[tuple[int, 
     ]
     exact = _pour(total, slots)
     shares = _floors(total, exact, slots)
-    order = sorted(range(len(slots)), key=lambda k: (shares[k] - exact[k], slots[k].per_sample, k))
+    # Alike workers differ by what floating point makes of their speeds: that must not decide who gets the odd sample.
+    order = sorted(range(len(slots)), key=lambda k: (round(shares[k] - exact[k], _DIGITS), k))
     return _settle(total, shares, slots, order)
 
 
@@ -93,9 +101,10 @@ def _floors(total: int, exact: Sequence[float], slots: Sequence[Slot]) -> list[i
     """Round down, never to more than ``total`` together; the exact shares already keep the bounds."""
     shares = [int(amount + _TINY) for amount in exact]
     # Floating point alone can put the sum above the total: the last to finish gives back.
-    while sum(shares) > total:
+    while (surplus := sum(shares) - total) > 0:
         spare = (k for k, slot in enumerate(slots) if shares[k] > slot.minimum)
-        shares[max(spare, key=lambda k: slots[k].fixed + slots[k].per_sample * shares[k])] -= 1
+        last = max(spare, key=lambda k: slots[k].fixed + slots[k].per_sample * shares[k])
+        shares[last] -= min(surplus, shares[last] - slots[last].minimum)
     return shares
 
 

@@ -45,7 +45,7 @@ def check_change(old: OmniLearnJob, new: OmniLearnJob) -> list[Breach]:
 def _breaches(rule: Rule, path: str, *parts: Any) -> Iterator[Breach]:
     values = rule.broken(*parts)
     if values is not None:
-        yield Breach(".".join(step for step in (path, rule.field) if step), rule.sentence % values)
+        yield Breach(".".join(step for step in (path, rule.field) if step), rule.sentence_of(values))
 
 
 def _parts(job: OmniLearnJob, at: str) -> Iterator[tuple[str, Any]]:

@@ -23,7 +23,7 @@ def _min_above_replicas(group: WorkerGroup) -> Values | None:
 
 def _min_above_wanted(spec: JobSpec) -> Values | None:
     least = spec.membership.min_workers
-    return (least, spec.wanted) if least > spec.wanted else None
+    return (least, spec.wanted) if 0 < spec.wanted < least else None
 
 
 def _min_above_max(spec: JobSpec) -> Values | None:
@@ -84,7 +84,8 @@ RULES: tuple[Rule, ...] = (
         field="membership.minWorkers",
         sentence="membership.minWorkers is %d, but all groups together have %d replicas:"
         " lower minWorkers or raise replicas",
-        cel=f"self.membership.minWorkers <= {_WANTED}",
+        # Without any worker, the rule above has said what to change.
+        cel=f"{_WANTED} == 0 || self.membership.minWorkers <= {_WANTED}",
         values=("self.membership.minWorkers", _WANTED),
         broken=_min_above_wanted,
     ),

@@ -27,6 +27,16 @@ class Rule:
     on_change: bool = False
 
     @property
+    def message(self) -> str:
+        """The sentence without values: what the API server falls back to."""
+        return self.sentence.replace("%d", "…").replace("%s", "…")
+
+    def sentence_of(self, values: Values) -> str:
+        """Return the sentence with its values; like the API server, without them if one would break the line."""
+        sentence = self.sentence % values
+        return self.message if "\n" in sentence else sentence
+
+    @property
     def message_expression(self) -> str | None:
         """The sentence as a CEL expression; None if it has no values and is a message as it is."""
         quoted = self.sentence.replace("'", "\\'")

@@ -1,0 +1,101 @@
+"""`omnilearn simulate`, as a user types it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from omnilearn_cli.main import app
+
+JOB = "examples/digits/job.yaml"
+PNG = b"\x89PNG"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["simulate", *arguments])
+
+
+def test_the_table_names_every_law_and_marks_the_manifests_own() -> None:
+    result = run(JOB, "--steps", "50")
+    assert result.exit_code == 0
+    for law in ("Uniform", "Static", "Proportional", "PerEpoch", "Affine ←", "Oracle"):
+        assert law in result.output
+    assert "big 200, middle 75, small 50" in result.output
+
+
+def test_figures_and_picture_are_written_where_asked(tmp_path: Path) -> None:
+    figures, picture = tmp_path / "new" / "figures.json", tmp_path / "new" / "picture.png"
+    result = run(JOB, "--steps", "60", "--slow", "20:big-0=0.5", "--json", str(figures), "--plot", str(picture))
+    assert result.exit_code == 0
+    data = json.loads(figures.read_text())
+    assert sum(data["shares"].values()) == 512
+    assert data["laws"]["Affine"]["overUniform"] > 1.1
+    assert any("digits-big-0 runs at 50% of its speed" in decision["events"] for decision in data["decisions"])
+    assert picture.read_bytes()[:4] == PNG
+
+
+@pytest.fixture
+def figures_of(tmp_path: Path) -> Callable[..., Any]:
+    """Run with options, return the figures."""
+
+    def figures(*arguments: str) -> Any:
+        file = tmp_path / "figures.json"
+        result = run(JOB, "--steps", "60", "--json", str(file), *arguments)
+        assert result.exit_code == 0, result.output
+        return json.loads(file.read_text())
+
+    return figures
+
+
+def test_more_workers_are_a_what_if_of_one_option(figures_of: Callable[..., Any]) -> None:
+    few, more = figures_of(), figures_of("--add", "small=4")
+    assert len(more["shares"]) == len(few["shares"]) + 4
+    assert more["laws"]["Affine"]["samplesPerSecond"] > few["laws"]["Affine"]["samplesPerSecond"] * 1.3
+
+
+def test_speeds_given_by_the_user_replace_the_assumed_ones(figures_of: Callable[..., Any]) -> None:
+    shares = figures_of("--speeds", "big=50,middle=50,small=50", "--noise", "0")["shares"]
+    assert set(shares.values()) == {128}
+
+
+def test_workers_are_lost_and_join_when_told(figures_of: Callable[..., Any]) -> None:
+    shares = figures_of("--lose", "10:digits-middle-1", "--join", "20:small", "--join", "25:small")["shares"]
+    assert sorted(shares) == ["digits-big-0", "digits-middle-0", "digits-small-0", "digits-small-1", "digits-small-2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--speeds", "huge=3"), "there is no group huge: use one of big, middle, small"),
+        (("--slow", "10:big-7=0.5"), "there is no worker big-7: use one of digits-big-0"),
+        (tuple(f"--lose=1:{name}" for name in ("big-0", "middle-0", "middle-1", "small-0")), "all workers are lost"),
+        (("--slow", "big-0=0.5"), "'big-0=0.5' cannot be understood: write for example --slow 100:big-0=0.5"),
+        (("--slow", "10:big-0=-1"), "cannot be understood"),
+        (("--join", "soon:big"), "'soon:big' cannot be understood: write for example --join 100:small"),
+        (("--speeds", "big=fast"), "'big=fast' cannot be understood: write for example --speeds small=20,big=160"),
+        (("--law", "Magic"), "Magic"),
+    ],
+)
+def test_an_option_that_makes_no_sense_gets_a_sentence(arguments: tuple[str, ...], sentence: str) -> None:
+    result = run(JOB, *arguments)
+    assert result.exit_code != 0
+    assert sentence in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_bad_manifest_gets_the_same_sentences_as_validate(tmp_path: Path) -> None:
+    bad = tmp_path / "job.yaml"
+    bad.write_text(Path(JOB).read_text().replace("minWorkers: 2", "minWorkers: 9"))
+    result = run(str(bad))
+    assert result.exit_code == 1
+    assert "membership.minWorkers is 9, but all groups together have 4 replicas" in result.output
+
+
+def test_a_file_without_exactly_one_job_gets_a_sentence(tmp_path: Path) -> None:
+    two = tmp_path / "two.yaml"
+    text = Path(JOB).read_text()
+    two.write_text(f"{text}\n---\n{text}")
+    assert "there are 2 OmniLearnJobs in this file" in run(str(two)).output
+    assert "cannot be opened" in run(str(tmp_path / "none.yaml")).output
