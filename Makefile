@@ -6,6 +6,11 @@ READY := .venv/.ready
 STAGES := $(BIN)/python scripts/stages.py
 CRD := crds/omnilearn.dev_omnilearnjobs.yaml
 
+# A virtual environment from elsewhere (a copied or moved tree) would run the code from there: make it anew.
+ifneq ($(shell cat .venv/.place 2>/dev/null),$(CURDIR))
+$(shell rm -f $(READY))
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help demo check test lint format generate bench lock clean \
 	stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-apiserver stage-bench stage-demo
@@ -14,13 +19,14 @@ help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Show why uneven shares win: a simulated cluster, as a table and a picture
-	@$(BIN)/omnilearn simulate examples/digits/job.yaml --slow 120:big-0=0.4 --lose 200:middle-1 --join 280:middle \
+	@$(BIN)/omnilearn simulate examples/digits/job.yaml \
+		--slow 120:big-0=0.4 --lose 200:middle-1 --join 280:middle \
 		--plot out/demo.png --json out/demo.json
 
 check: $(READY) ## The inner loop: format, lint, types, imports, generated files, unit tests
 	@$(STAGES) format lint types imports generated unit
 
-test: $(READY) ## Everything: check, the API server's own validation, the goals of the control laws, the demo
+test: $(READY) ## Everything: check, the API server's own validation, a part of the benchmark, the demo
 	@$(STAGES) format lint types imports generated unit apiserver bench demo
 
 lint: $(READY) ## Format, lint, types and import contracts, without changing a file
@@ -38,7 +44,7 @@ bench: $(READY) ## Compare all control laws with the oracle: goals, table, JSON 
 lock: $(READY) ## Raise the pinned dependencies to the newest that pyproject.toml allows
 	@UV=$(BIN)/uv scripts/lock.sh
 
-clean: ## Remove everything that make has made
+clean: ## Remove everything that make has made here (the build of the API server's checks stays in your cache folder)
 	rm -rf .venv .cache out dist build .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -54,7 +60,7 @@ stage-lint:
 stage-types:
 	@$(BIN)/mypy
 stage-imports:
-	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/lint-imports
 stage-generated:
 	@$(BIN)/omnilearn crd | diff -u $(CRD) - || { echo "$(CRD) is stale: run make generate"; exit 1; }
 stage-unit:

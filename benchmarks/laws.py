@@ -38,7 +38,10 @@ def main() -> int:
         pictures.draw(results, options.plot)
         print(f"picture: {options.plot}")
     print(f"took {time.monotonic() - began:.0f} s")
-    return 0
+    failed = [verdict.goal for verdict in verdicts if verdict.required and not verdict.met]
+    for goal in failed:
+        print(f"a goal that was met before is not met any more: {goal}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def measure(grid: Grid) -> dict[str, Any]:

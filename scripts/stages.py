@@ -10,6 +10,9 @@ import time
 
 def main(stages: list[str]) -> int:
     """Run the stages and print what each took."""
+    if not stages:
+        print("name at least one stage, such as: unit")
+        return 2
     took: list[tuple[str, float]] = []
     for stage in stages:
         print(f"\n=== {stage}", flush=True)

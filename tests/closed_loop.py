@@ -18,7 +18,7 @@ Seconds = Callable[[int], float]
 """Step time of a worker as a function of its share."""
 
 
-def affine(fixed: float, per_sample: float) -> Seconds:
+def line(fixed: float, per_sample: float) -> Seconds:
     """Return the step time of a worker that is a line."""
     return lambda share: fixed + per_sample * share
 
@@ -98,7 +98,7 @@ def members(count: int, minimum: int = 1, maximum: int | None = None) -> tuple[M
 
 def lines(law: Law[Any], global_batch: int, slots: Sequence[Slot], **options: Any) -> Loop:
     """Return a loop whose workers are the lines of ``slots``, with their bounds."""
-    named = {f"w{k}": affine(slot.fixed, slot.per_sample) for k, slot in enumerate(slots)}
+    named = {f"w{k}": line(slot.fixed, slot.per_sample) for k, slot in enumerate(slots)}
     people = tuple(Member(f"w{k}", f"g{k}", minimum=s.minimum, maximum=s.maximum) for k, s in enumerate(slots))
     return Loop(law, global_batch, named, people, **options)
 

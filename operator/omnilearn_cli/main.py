@@ -26,7 +26,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Files = Annotated[list[Path], typer.Argument(help="Manifests, each with one or more documents.", show_default=False)]
+Files = Annotated[
+    list[Path],
+    typer.Argument(help="Manifests, each with one or more documents; - is standard input.", show_default=False),
+]
 
 
 @app.command()
@@ -50,7 +53,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - every option is an argument
     join: Annotated[list[str] | None, typer.Option(help="One more of a group joins: 200:small.")] = None,
     fixed: Annotated[float, typer.Option(min=0.0, max=0.95, help="Fixed cost, part of a balanced step.")] = 0.1,
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Noise of a control window.")] = 0.03,
-    reduction_ms: Annotated[float, typer.Option(min=0.0, help="Time of the gradient reduction.")] = 0.0,
+    reduction_ms: Annotated[float, typer.Option(min=0.0, max=1e9, help="Time of the gradient reduction.")] = 0.0,
     steps: Annotated[int, typer.Option(min=1, max=1_000_000, help="Steps to simulate.")] = 400,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Write a picture (PNG) here.")] = None,
@@ -72,27 +75,33 @@ def simulate(  # noqa: PLR0913, PLR0917 - every option is an argument
             lose=[options.moment(text, "--lose") for text in lose or ()],
             join=[options.moment(text, "--join") for text in join or ()],
         )
-        comparison = simulation.compare(whatif.scenario_of(job, assumed), law or job.spec.batch.law)
+        scenario = whatif.scenario_of(job, assumed)
+        comparison = simulation.compare(scenario, law or job.spec.batch.law)
     except (BadJobError, whatif.BadAssumptionError, ImpossibleSplitError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(code=1) from None
-    _present(comparison, whatif.assumption_note(job, assumed), plot, json_file)
+    _present(comparison, whatif.notes(job, assumed, scenario), plot, json_file)
 
 
-def _present(comparison: simulation.Comparison, note: str, plot: Path | None, figures: Path | None) -> None:
+def _present(comparison: simulation.Comparison, notes: list[str], plot: Path | None, figures: Path | None) -> None:
     """Print the comparison; write the picture and the figures where asked."""
     console = Console(width=None if sys.stdout.isatty() else 110)
     simulation.show(comparison, console)
-    console.print(note)
-    if plot:
-        from . import pictures  # noqa: PLC0415 - matplotlib takes seconds to import, and few commands draw
+    for note in notes:
+        console.print(note, soft_wrap=True)
+    try:
+        if plot:
+            from . import pictures  # noqa: PLC0415 - matplotlib takes seconds to import, and few commands draw
 
-        pictures.draw(comparison, plot)
-        console.print(f"picture: {plot}")
-    if figures:
-        figures.parent.mkdir(parents=True, exist_ok=True)
-        figures.write_text(json.dumps(simulation.as_json(comparison), indent=1) + "\n", encoding="utf-8")
-        console.print(f"figures: {figures}")
+            pictures.draw(comparison, plot)
+            console.print(f"picture: {plot}")
+        if figures:
+            figures.parent.mkdir(parents=True, exist_ok=True)
+            figures.write_text(json.dumps(simulation.as_json(comparison), indent=1) + "\n", encoding="utf-8")
+            console.print(f"figures: {figures}")
+    except OSError as error:
+        typer.echo(f"{error.filename or plot or figures} cannot be written: {error.strerror or error}", err=True)
+        raise typer.Exit(code=1) from None
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -93,21 +94,53 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_number)
 _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
 
 
+# What the parser says of the usual mistakes, and what a person would.
+_WORDS = (
+    ("expected <block end>", "the indentation does not fit the lines above: align it with its neighbours"),
+    ("could not find expected ':'", "a colon is missing, or this line is indented wrongly"),
+    ("mapping values are not allowed", "a colon where no field can begin: check the indentation, or use quotes"),
+    ("cannot start any token", "a character that cannot begin a value: indent with spaces, not tabs, or use quotes"),
+    ("found unexpected end of stream", "a quote is not closed"),
+    ("expected ',' or '}'", "a brace is not closed, or a comma is missing"),
+    ("expected ',' or ']'", "a bracket is not closed, or a comma is missing"),
+)
+
+
+def _in_our_words(problem: str) -> str:
+    return next((words for sign, words in _WORDS if sign in problem), problem)
+
+
+def _unfolded(content: Any) -> Iterator[Any]:
+    """Return the objects of a document: one, none if it is empty, or those of a List, as kubectl get prints it."""
+    items = content.get("items") if isinstance(content, dict) and content.get("kind") == "List" else None
+    if isinstance(items, list):
+        yield from items
+    elif content is not None:
+        yield content
+
+
 def documents_of(path: Path) -> Iterator[Document]:
-    """Return the documents of a file that are not empty."""
+    """Return the documents of a file that are not empty; `-` is standard input, a List is what it lists."""
+    text = _text_of(path)
     try:
-        text = path.read_text(encoding="utf-8")
         for number, content in enumerate(yaml.load_all(text, Loader=_Loader), start=1):
-            if content is not None:
-                yield Document(number, content)
+            for item in _unfolded(content):
+                yield Document(number, item)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise UnreadableFileError(f"{where}{error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise UnreadableFileError(f"this is not YAML: {' '.join(str(error).split())}") from None
+        raise UnreadableFileError(f"{where}{_in_our_words(error.problem or error.context or 'not YAML')}") from None
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position]
+        where = f"line {before.count(chr(10)) + 1}, column {error.position - before.rfind(chr(10))}"
+        raise UnreadableFileError(f"{where}: a character that YAML does not allow: remove it") from None
     except RecursionError:
         raise UnreadableFileError("this is nested too deeply") from None
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return sys.stdin.read() if path == Path("-") else path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UnreadableFileError(f"byte {error.start} is not UTF-8 text") from None
     except OSError as error:

@@ -25,7 +25,9 @@ def draw(comparison: Comparison, path: Path) -> None:
     _shares(below, comparison.chosen)
     below.set_title(f"shares under {comparison.law}", loc="left")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    # Opened here: left to itself, matplotlib adds endings to names and chooses formats by them.
+    with path.open("wb") as file:
+        figure.savefig(file, dpi=110, format="png")
 
 
 def _step_times(axes: Axes, comparison: Comparison) -> None:

@@ -77,6 +77,9 @@ def test_workers_are_lost_and_join_when_told(figures_of: Callable[..., Any]) -> 
         (("--join", "soon:big"), "'soon:big' cannot be understood: write for example --join 100:small"),
         (("--speeds", "big=fast"), "'big=fast' cannot be understood: write for example --speeds small=20,big=160"),
         (("--law", "Magic"), "Magic"),
+        (("--add", "small=5000"), "these are 5004 workers: use at most 1024"),
+        (("--lose", "900:small-0"), "something is to happen at step 900, but the run ends at step 400: raise --steps"),
+        (("--reduction-ms", "inf"), "Input should be less than or equal to 1000000000"),
     ],
 )
 def test_an_option_that_makes_no_sense_gets_a_sentence(arguments: tuple[str, ...], sentence: str) -> None:
@@ -99,3 +102,40 @@ def test_a_file_without_exactly_one_job_gets_a_sentence(tmp_path: Path) -> None:
     two.write_text(f"{text}\n---\n{text}")
     assert "there are 2 OmniLearnJobs in this file" in run(str(two)).output
     assert "cannot be opened" in run(str(tmp_path / "none.yaml")).output
+
+
+@pytest.mark.parametrize(
+    ("limit", "sentence"),
+    [("lots", "the CPU limit of group small: 'lots' is no quantity"), ('"-2"', "group small is -2: use more than 0")],
+)
+def test_a_cpu_limit_that_is_none_gets_a_sentence(tmp_path: Path, limit: str, sentence: str) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(Path(JOB).read_text().replace("cpu: 500m", f"cpu: {limit}"))
+    result = run(str(job))
+    assert result.exit_code == 1
+    assert sentence in result.output
+
+
+@pytest.mark.parametrize("option", ["--plot", "--json"])
+def test_a_file_that_cannot_be_written_gets_a_sentence(tmp_path: Path, option: str) -> None:
+    result = run(JOB, "--steps", "20", option, str(tmp_path))
+    assert result.exit_code == 1
+    assert "cannot be written" in result.output
+
+
+def test_a_joiner_can_be_lost_and_too_few_workers_are_noted(figures_of: Callable[..., Any]) -> None:
+    shares = figures_of("--join", "10:big", "--lose", "20:big-1")["shares"]
+    assert "digits-big-1" not in shares
+    result = run(JOB, *(f"--lose={10 * n}:{name}" for n, name in enumerate(("big-0", "middle-0", "middle-1"), start=1)))
+    assert "From step 30 only 1 workers are left, fewer than the 2 that the job needs" in result.output
+
+
+def test_speeds_follow_capacity_only_if_every_group_has_one(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    text = Path(JOB).read_text()
+    job.write_text(text.replace("  - name: small\n", "  - name: small\n    capacity: 7\n"))
+    assert "big 200, middle 75, small 50" in run(str(job), "--steps", "20").output
+    for name, capacity in (("big", 8), ("middle", 3), ("small", 2)):
+        text = text.replace(f"  - name: {name}\n", f"  - name: {name}\n    capacity: {capacity}\n")
+    job.write_text(text)
+    assert "big 800, middle 300, small 200" in run(str(job), "--steps", "20").output

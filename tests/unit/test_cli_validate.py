@@ -105,9 +105,15 @@ def test_empty_documents_count_but_are_not_looked_at(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"a: 1\nb: [1, 2\nc: 3\n", "line 3, column 2: expected ',' or ']', but got ':'"),
-        (b"a:\n\tb: 1\n", "line 2, column 1: found character '\\t' that cannot start any token"),
-        (b"a: 1\nb: x: y\n", "line 2, column 5: mapping values are not allowed here"),
+        (b"a: 1\nb: [1, 2\nc: 3\n", "line 3, column 2: a bracket is not closed, or a comma is missing"),
+        (
+            b"a:\n\tb: 1\n",
+            "line 2, column 1: a character that cannot begin a value: indent with spaces, not tabs, or use quotes",
+        ),
+        (
+            b"a: 1\nb: x: y\n",
+            "line 2, column 5: a colon where no field can begin: check the indentation, or use quotes",
+        ),
         (b"spec:\n  law: x\n  law: y\n", "line 3, column 3: the key law stands here twice: remove one"),
         (b"spec:\n  1: x\n", "line 2, column 3: the key 1 is not a string: put it in quotes"),
         (b"spec:\n  on: x\n", "line 2, column 3: the key on is not a string: put it in quotes"),
@@ -115,13 +121,15 @@ def test_empty_documents_count_but_are_not_looked_at(tmp_path: Path) -> None:
         (b"a: \xff\n", "byte 3 is not UTF-8 text"),
         (b"a: " + b"[" * 1200, "this is nested too deeply"),
         (b"a: *b\n", "line 1, column 4: found undefined alias 'b'"),
+        (b"a: \x07\n", "line 1, column 4: a character that YAML does not allow: remove it"),
         (
-            b"a: \x07\n",
-            "this is not YAML: unacceptable character #x0007: special characters are not allowed in"
-            ' "<unicode string>", position 3',
+            b"a:\n  b: 1\n c: 2\n",
+            "line 3, column 2: the indentation does not fit the lines above: align it with its neighbours",
         ),
+        (b"a: 'b\n", "line 2, column 1: a quote is not closed"),
+        (b"a: {b: 1\n", "line 2, column 1: a brace is not closed, or a comma is missing"),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_cannot_be_read_is_refused_with_the_place(content: bytes, sentence: str, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_bytes(content)
@@ -223,3 +231,14 @@ def test_a_key_twice_beside_a_merge_is_still_refused(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("a: &a {x: 1}\nb: {<<: *a, z: 2, z: 3}\n")
     assert validate(file).output == f"{file}: line 2, column 19: the key z stands here twice: remove one\n"
+
+
+def test_a_list_as_kubectl_prints_it_is_unfolded(tmp_path: Path) -> None:
+    file = tmp_path / "list.yaml"
+    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [manifest(), manifest()]}))
+    assert validate(file).output.count(": ok") == 2
+
+
+def test_standard_input_is_read_for_a_dash() -> None:
+    result = CliRunner().invoke(app, ["validate", "-"], input=yaml.safe_dump(manifest()))
+    assert (result.exit_code, result.output.strip()[-2:]) == (0, "ok")

@@ -91,7 +91,8 @@ class WorkerGroup(ApiModel):
     """How many are needed to run. Those that cannot be had do not stop a job that has what it needs."""
 
     capacity: Annotated[int, Field(ge=1, le=1000000)] | None = None
-    """Speed of one worker relative to other groups, in any unit. Shares start from it, and law Static keeps it."""
+    """Speed of one worker relative to other groups, in any unit. If every group has one, shares start from it, and
+    law Static keeps it."""
 
     template: PodTemplate
     """The worker's pods. What the operator adds is listed in the documentation; all else stays as it is."""
@@ -104,7 +105,8 @@ class Membership(ApiModel):
     """Workers needed to run, all groups together."""
 
     max_workers: Annotated[int, Field(ge=1, le=16384)] | None = None
-    """At most so many workers, groups filled in order. This is what kubectl scale and an HPA change."""
+    """At most so many workers, groups filled in order. This is what kubectl scale and an HPA change: set it to use
+    them. Left out: all replicas."""
 
     join_timeout_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     """How long a worker may take to join once it is running."""

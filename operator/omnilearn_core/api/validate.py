@@ -6,7 +6,7 @@ The same models and rules as in the CRD, so this refuses what the API server ref
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -54,7 +54,7 @@ def is_job(manifest: Any) -> bool:
 
 
 def _in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Drop what is said twice; keep the order of the file."""
+    """Drop what is said twice; keep the order of the rules."""
     return list(dict.fromkeys(problems))
 
 
@@ -181,12 +181,11 @@ def _wrong_size(field: str, value: Any, context: Mapping[str, Any]) -> str:
 
 
 def _wanted(kind: str, value: Any) -> str:
-    unquoted = ", without quotes" if isinstance(value, str) else ""
     wanted = {
-        "int": f"write a whole number{unquoted}",
-        "float": f"write a number{unquoted}",
-        "bool": f"write true or false{unquoted}",
-        "string": "put it in quotes" if isinstance(value, (int, float)) else "write a string",
+        "int": f"write a whole number{_hint(value, _is_whole, 'such as 600')}",
+        "float": f"write a number{_hint(value, _is_number, 'such as 0.5')}",
+        "bool": f"write true or false{_hint(value, _is_truth, '')}",
+        "string": _as_string(value),
         "list": "write a list, each entry with a dash",
         "dict": "write fields, indented below it",
         "model": "write fields, indented below it",
@@ -194,6 +193,35 @@ def _wanted(kind: str, value: Any) -> str:
         "datetime": "write a time such as 2026-11-16T12:00:00Z",
     }
     return wanted.get(kind.rsplit("_", 1)[0], "write another kind of value")
+
+
+def _hint(value: Any, is_right: Callable[[str], bool], example: str) -> str:
+    """Return what to change about a text: only its quotes, or all of it."""
+    if not isinstance(value, str):
+        return ""
+    return ", without quotes" if is_right(value.strip()) else f", {example}" if example else ""
+
+
+def _is_whole(text: str) -> bool:
+    return text.lstrip("+-").isdecimal()
+
+
+def _is_truth(text: str) -> bool:
+    return text.lower() in ("true", "false")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_string(value: Any) -> str:
+    if isinstance(value, bool):
+        return "put it in quotes (YAML reads y, yes, on, n, no and off as true and false)"
+    return "put it in quotes" if isinstance(value, (int, float)) else "write a string"
 
 
 def _shown(value: Any) -> str:

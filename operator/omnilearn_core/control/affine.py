@@ -18,7 +18,10 @@ from .learning import Knowledge
 from .reports import Report, Situation
 from .shares import ImpossibleSplitError, Slot, balance, makespan
 from .tuning import Tuning
-from .words import duration, listing, moves, percent, slower_or_faster
+from .words import duration, listing, moves, percent, short, slower_or_faster
+
+# A sample costs at least this part of the fixed cost: floating point cannot solve for flatter lines.
+_FLATTEST = 1e-9
 
 # How often to ask whether fixed costs scale with speed: the answer hardly changes.
 _BELIEF_WINDOWS = 4
@@ -118,7 +121,10 @@ class _View:
             leaning.update(zip(workers, alike.gather([leaning[w] for w in workers], share), strict=True))
         leaning |= learning.guesses(leaning, situation.members)
         lines = [leaning[member.worker] for member in situation.members]
-        slots = [Slot(line[0], line[1], low, high) for line, (low, high) in zip(lines, situation.bounds(), strict=True)]
+        slots = [
+            Slot(line[0], max(line[1], line[0] * _FLATTEST), low, high)
+            for line, (low, high) in zip(lines, situation.bounds(), strict=True)
+        ]
         return cls(situation, lines, slots, scales)
 
     def cautious(self, current: Sequence[int], proposed: Sequence[int], sigmas: float) -> float:
@@ -168,4 +174,4 @@ def _reason(memory: Knowledge) -> str:
         return ""
     worker, ratio = max(memory.jumps.items(), key=lambda item: abs(item[1] - 1.0))
     others = f" and {len(memory.jumps) - 1} more changed" if len(memory.jumps) > 1 else ""
-    return f"{worker} is {slower_or_faster(ratio)}{others}; "
+    return f"{short(worker)} is {slower_or_faster(ratio)}{others}; "

@@ -26,7 +26,8 @@ def gather(lines: Sequence[Numbers], share: float) -> Sequence[Numbers]:
     total = weighted = squares = 0.0
     for fixed, slope, var_fixed, covariance, var_slope in lines:
         time = fixed + slope * share
-        weight = 1.0 / (var_fixed + share * (2.0 * covariance + share * var_slope) + _EXACT * time * time)
+        variance = var_fixed + share * (2.0 * covariance + share * var_slope)
+        weight = 1.0 / ((variance if variance > 0.0 else 0.0) + _EXACT * time * time)
         times.append(time)
         total += weight
         weighted += weight * time

@@ -2,7 +2,7 @@
 
 A Kalman filter over (fixed, per_sample): every window is a noisy reading of the line at one share. The covariance
 knows which direction has not been seen (a constant share tells nothing of the slope), so a reading at a new share
-is not mistaken for a change of speed. A real change is detected (`_is_jump`) and makes the filter forget along the
+is not mistaken for a change of speed. A real change is detected (`observe`) and makes the filter forget along the
 direction in which speeds change. Measured and chosen in docs/decisions.md.
 """
 
@@ -79,7 +79,8 @@ def observe(
     expected = fixed + slope * share
     surprise = seconds - expected
     doubt = noise_variance * expected * expected
-    sigmas = surprise / math.sqrt(var_fixed + share * (2.0 * covariance + share * var_slope) + doubt)
+    variance = var_fixed + share * (2.0 * covariance + share * var_slope)
+    sigmas = surprise / math.sqrt((variance if variance > 0.0 else 0.0) + doubt)
     creep = _creep(creep, sigmas, tuning.creep_slack)
     far = abs(sigmas) > tuning.jump_sigmas or abs(creep) > tuning.creep_sigmas
     if far and abs(surprise) > tuning.jump_least * expected:
@@ -130,7 +131,8 @@ def _corrected(line: Numbers, share: int, seconds: float, doubt: float, least_sl
     fixed, slope, var_fixed, covariance, var_slope = line
     toward_fixed = var_fixed + share * covariance
     toward_slope = covariance + share * var_slope
-    total = toward_fixed + share * toward_slope + doubt
+    variance = toward_fixed + share * toward_slope
+    total = (variance if variance > 0.0 else 0.0) + doubt
     step = (seconds - fixed - slope * share) / total
     fixed += toward_fixed * step
     slope += toward_slope * step

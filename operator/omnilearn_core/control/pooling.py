@@ -14,6 +14,9 @@ from .curve import Curve, Numbers
 # How unlike the fixed costs of two alike workers may be, relative to the step time.
 _UNLIKE = 0.2
 
+# Others who know less than this part of what a worker knows itself have nothing to tell it.
+_NOTHING = 1e-9
+
 # One way of pooling must explain the workers better than the other by this (in squared sigmas) to replace it.
 _PREFERENCE = 2.0
 
@@ -61,6 +64,8 @@ def _toward(line: Numbers, own: tuple[float, float, float], pool: Pool, scales: 
     cost, precision, apart = own
     fixed, slope, var_fixed, covariance, var_slope = line
     others = pool.weight - precision
+    if others <= _NOTHING * pool.weight:
+        return line
     mean = (pool.total - precision * cost) / others
     doubt = 1.0 / others + apart
     # The reading is: fixed - mean * per_sample = 0 (in samples), or fixed = mean (in seconds).

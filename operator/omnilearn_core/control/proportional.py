@@ -15,7 +15,7 @@ from .bounded import Amount, Count, Positive, Share, SomeShare, Windows
 from .ceilings import Ceiling, standing, under
 from .law import Proposal
 from .reports import Report, Situation
-from .words import moves, percent
+from .words import moves, percent, short
 
 
 class Pace(NamedTuple):
@@ -79,7 +79,7 @@ class Proportional:
             return Proposal(memory, split, why)
         waiting = [w for w, share in shares.items() if share and not self._measured(memory, w, share)]
         if waiting:
-            return Proposal(memory, dict(shares), f"waiting for a report of {waiting[0]}")
+            return Proposal(memory, dict(shares), f"waiting for a report of {short(waiting[0])}")
         split = self._split(memory, situation)
         largest = max((abs(split[w] - shares[w]) / max(shares[w], 1) for w in split), default=0.0)
         if largest <= self.dead_band:

@@ -15,6 +15,9 @@ from typing import NamedTuple
 SHORTEST_SECONDS = 1e-6
 LONGEST_SECONDS = 1e6
 
+# No machine has more CPUs than this.
+MOST_CPUS = 65536.0
+
 # Clocks of the machines that report and decide may differ by this much.
 CLOCK_TOLERANCE_SECONDS = 1.0
 
@@ -106,7 +109,9 @@ def sift(
     """Separate the reports that may move a share from those that may not."""
     members = {member.worker: member for member in situation.members}
     heard: list[Report] = []
-    ends = {worker: end for worker, end in newest.items() if worker in members}
+    # A window that ended in the future was stored by a coordinator whose clock ran ahead.
+    latest = situation.now + CLOCK_TOLERANCE_SECONDS
+    ends = {worker: end for worker, end in newest.items() if worker in members and end <= latest}
     counts = dict(refused)
     for report in situation.reports:
         member = members.get(report.worker)
@@ -123,9 +128,15 @@ def sift(
     return Sifted(tuple(heard), ends, counts)
 
 
+def _is_plausible(report: Report) -> bool:
+    """Tell whether the numbers can be true; NaN compares false, so it never is."""
+    measured = SHORTEST_SECONDS <= report.seconds <= LONGEST_SECONDS and math.isfinite(report.ended)
+    return measured and (report.quota is None or 0.0 < report.quota <= MOST_CPUS)
+
+
 def _refusal(report: Report, member: Member, share: int | None, newest: float | None, now: float) -> Refusal | None:
-    if not (SHORTEST_SECONDS <= report.seconds <= LONGEST_SECONDS and math.isfinite(report.ended)):
-        return Refusal.BROKEN  # NaN compares false, too
+    if not _is_plausible(report):
+        return Refusal.BROKEN
     if report.ended > now + CLOCK_TOLERANCE_SECONDS:
         return Refusal.FUTURE
     if report.ended < now - LATE_AFTER_SECONDS:

@@ -13,7 +13,7 @@ from .learning import Knowledge, Rest
 from .reports import Situation
 from .shares import Slot, balance, makespan
 from .tuning import Tuning
-from .words import listing
+from .words import listing, short
 
 
 class Rested(NamedTuple):
@@ -66,7 +66,7 @@ def _probe(
         slot._replace(minimum=1) if member.worker == worker and slot.maximum else slot
         for member, slot in zip(situation.members, slots, strict=True)
     ]
-    return Rested(balance(situation.global_batch, tried), rests, f"{worker} is tried again")
+    return Rested(balance(situation.global_batch, tried), rests, f"{short(worker)} is tried again")
 
 
 def _at_work(slots: Sequence[Slot], workers: Sequence[str], rests: dict[str, Rest], total: int) -> list[Slot]:

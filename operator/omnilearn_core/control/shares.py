@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _DIGITS = 9
+_NOTHING = 1e-12  # a weight of nothing, relative to the heaviest: it still needs a place in the pouring order
 _TINY = 10.0**-_DIGITS  # what floating point may lose of a whole sample
 
 
@@ -53,11 +54,10 @@ def ensure_possible(total: int, slots: Sequence[Slot]) -> None:
 
 def apportion(total: int, weights: Sequence[float], bounds: Sequence[tuple[int, int]]) -> list[int]:
     """Split ``total`` in proportion to ``weights`` within ``bounds``, by largest remainder."""
-    heaviest = max(weights, default=0.0)
-    # A weight of nothing still needs a place in the pouring order: after everybody else.
-    floor = heaviest * 1e-12 or 1.0
+    heaviest = max(weights, default=0.0) or 1.0
     slots = [
-        Slot(0.0, 1.0 / max(weight, floor), low, high) for weight, (low, high) in zip(weights, bounds, strict=True)
+        Slot(0.0, 1.0 / max(weight / heaviest, _NOTHING), low, high)
+        for weight, (low, high) in zip(weights, bounds, strict=True)
     ]
     exact = _pour(total, slots)
     shares = _floors(total, exact, slots)

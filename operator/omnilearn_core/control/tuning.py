@@ -17,16 +17,16 @@ class Tuning:
 
     # Following it
     noise_windows: float = 60.0  # how many windows of noise are remembered
-    drift: float = 0.02  # change of speed per window that needs no explanation
+    drift: float = 0.01  # change of speed per window that needs no explanation
     jump_sigmas: float = 3.5  # one reading this far off is a change of speed, …
     creep_slack: float = 0.5  # … and so are several, each off by more than this, …
-    creep_sigmas: float = 2.75  # … that add up to this,
+    creep_sigmas: float = 3.5  # … that add up to this,
     jump_least: float = 0.02  # unless it is too small to matter
     least_slope: float = 0.02  # per-sample cost is at least this part of the step
     quota_doubt: float = 0.1  # how far from proportional the effect of a new CPU quota may be
 
     # Acting
-    gain: float = 0.004  # a change must promise at least this, …
+    gain: float = 0.01  # a change must promise at least this, …
     caution: float = 0.5  # … even if those who get more are this many sigmas slower than thought
     trust: int = 4  # a share moves at most by this factor at a time
 

@@ -4,18 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+# A sentence becomes an event and a field of the status: with two listings in it, it stays below 200 characters.
+_MOST_NAMES = 3
+_MOST_OF_A_NAME = 24
+_MOST_OF_A_LISTING = 56
 
-def listing(names: Sequence[str], most: int = 3) -> str:
+
+def short(worker: str) -> str:
+    """Return a worker's name, or its end if it is long: that is where workers differ."""
+    return worker if len(worker) <= _MOST_OF_A_NAME else f"…{worker[1 - _MOST_OF_A_NAME :]}"
+
+
+def listing(workers: Sequence[str]) -> str:
     """Return the first few names, and how many more there are."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    return _first_few([short(worker) for worker in workers[:_MOST_NAMES]], len(workers))
 
 
 def moves(before: Mapping[str, int], after: Mapping[str, int]) -> str:
     """Return the largest changes of shares, as ``cpu-1 24→17``."""
     moved = [worker for worker in after if after[worker] != before.get(worker, 0)]
     moved.sort(key=lambda worker: -abs(after[worker] - before.get(worker, 0)))
-    return listing([f"{worker} {before.get(worker, 0)}→{after[worker]}" for worker in moved])
+    largest = [f"{short(worker)} {before.get(worker, 0)}→{after[worker]}" for worker in moved[:_MOST_NAMES]]
+    return _first_few(largest, len(moved))
+
+
+def _first_few(items: Sequence[str], count: int) -> str:
+    """Return as many items as there is room for, and how many of ``count`` are left out."""
+    shown = list(items)
+    while len(shown) > 1 and len(", ".join(shown)) > _MOST_OF_A_LISTING:
+        shown.pop()
+    left = f" and {count - len(shown)} more" if count > len(shown) else ""
+    return ", ".join(shown) + left
 
 
 def percent(ratio: float) -> str:
@@ -32,5 +51,6 @@ def duration(seconds: float) -> str:
 
 
 def slower_or_faster(ratio: float) -> str:
-    """Tell a step-time ratio in words: 1.38 is ``38 % slower``."""
-    return f"{percent(ratio - 1.0)} slower" if ratio >= 1.0 else f"{percent(1.0 / ratio - 1.0)} faster"
+    """Tell a step-time ratio in words: 1.38 is ``38 % slower``, 2.5 is ``2.5 × slower``."""
+    factor, word = (ratio, "slower") if ratio >= 1.0 else (1.0 / ratio, "faster")
+    return f"{factor:.1f} × {word}" if factor >= 2.0 else f"{percent(factor - 1.0)} {word}"

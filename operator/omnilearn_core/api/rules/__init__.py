@@ -56,7 +56,9 @@ def _parts(job: OmniLearnJob, at: str) -> Iterator[tuple[str, Any]]:
         yield at, job.spec
     elif at == "spec.batch":
         yield at, job.spec.batch
-    else:
+    elif at in ("spec.workers[]", "spec.workers[].template.spec"):
         for index, group in enumerate(job.spec.workers):
             path = at.replace("[]", f"[{index}]", 1)
             yield path, group.template.spec if at.endswith("template.spec") else group
+    else:
+        raise ValueError(f"a rule hangs at {at!r}, where no part of a job is known")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from omnilearn_core.api.job import JobSpec, OmniLearnJob, WorkerGroup
@@ -9,34 +10,26 @@ from omnilearn_core.api.names import JOB_AND_GROUP_LENGTH
 
 from .rule import Rule, Values
 
+_JOB_NAME = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_GROUP_NAME = "[a-z][a-z0-9]*"
+
 # CEL, written for the part that a rule is about. Every list is bounded, or its cost would be refused.
 _ROOM = f"({JOB_AND_GROUP_LENGTH} - size(self.metadata.name))"
 _LONG = f"self.spec.workers.filter(g, size(g.name) > {_ROOM})"
 
 
 def _job_name_is_no_label(job: OmniLearnJob) -> Values | None:
-    name = job.metadata.name
-    good = name[:1].isalpha() and name.replace("-", "").isalnum() and name[-1:] != "-"
-    return None if good and name.isascii() and name == name.lower() else (name,)
+    return None if re.fullmatch(_JOB_NAME, job.metadata.name) else (job.metadata.name,)
 
 
 def _names_too_long(job: OmniLearnJob) -> Values | None:
-    longest = _longest_group(job)
-    length = len(job.metadata.name) + len(longest)
-    return (job.metadata.name, longest, length, JOB_AND_GROUP_LENGTH) if length > JOB_AND_GROUP_LENGTH else None
-
-
-def _longest_group(job: OmniLearnJob) -> str:
-    """Return the first group name that makes a pod's name too long, else the first."""
-    names = [group.name for group in job.spec.workers]
-    room = JOB_AND_GROUP_LENGTH - len(job.metadata.name)
-    return next((name for name in names if len(name) > room), names[0])
+    name = job.metadata.name
+    group = next((g.name for g in job.spec.workers if len(name) + len(g.name) > JOB_AND_GROUP_LENGTH), None)
+    return None if group is None else (name, group, len(name) + len(group), JOB_AND_GROUP_LENGTH)
 
 
 def _group_name_is_bad(group: WorkerGroup) -> Values | None:
-    name = group.name
-    good = name.isascii() and name.isalnum() and name[0].isalpha() and name == name.lower()
-    return None if good else (name,)
+    return None if re.fullmatch(_GROUP_NAME, group.name) else (group.name,)
 
 
 def _twice(names: Sequence[str]) -> str | None:
@@ -54,7 +47,7 @@ RULES: tuple[Rule, ...] = (
         field="metadata.name",
         sentence="metadata.name is '%s': use lower-case letters, digits and hyphens, beginning with a letter and"
         " without dots, because pods and a Service are named after it",
-        cel="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        cel=f"self.metadata.name.matches('^{_JOB_NAME}$')",
         values=("self.metadata.name",),
         broken=_job_name_is_no_label,
     ),
@@ -77,7 +70,7 @@ RULES: tuple[Rule, ...] = (
         field="name",
         sentence="the group name is '%s': use lower-case letters and digits, beginning with a letter and without"
         " hyphens, so that names of pods cannot collide",
-        cel="self.name.matches('^[a-z][a-z0-9]*$')",
+        cel=f"self.name.matches('^{_GROUP_NAME}$')",
         values=("self.name",),
         broken=_group_name_is_bad,
     ),
