@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import sqrt
 
 from . import alike, ceilings, learning, pooling, resting, speeds
-from .curve import Numbers
+from .curve import Numbers, deviation
 from .law import Proposal
 from .learning import Knowledge
 from .reports import Report, Situation
@@ -59,7 +58,7 @@ class Affine:
         if rested.news or not view.situation.allows(shares):
             why = f"{view.moves(current, rested.shares)}: {rested.news or 'a larger share was slower'}"
             return _promise(memory, view, rested, rested.shares, why)
-        proposed = self._trusted(view, current, rested.shares)
+        proposed = self._careful(view, current, self._trusted(view, current, rested.shares))
         gains, why = self._weigh(memory, view, current, proposed)
         return _promise(memory, view, rested, proposed if gains else current, why)
 
@@ -81,6 +80,20 @@ class Affine:
             return balance(view.situation.global_batch, held)
         except ImpossibleSplitError:
             return proposed
+
+    def _careful(self, view: _View, current: Sequence[int], proposed: list[int]) -> list[int]:
+        """Give less to those who may disappoint if they alone keep the gain from being worth a change.
+
+        Without this, a worker whose share has once become small stays there: nothing is learned by keeping still.
+        """
+        enough, caution = (1.0 - self.tuning.gain) * makespan(current, view.slots), self.tuning.caution
+        if makespan(proposed, view.slots) >= enough or view.cautious(current, proposed, caution) < enough:
+            return proposed
+        doubted = [
+            slot._replace(fixed=slot.fixed + caution * deviation(line, then), maximum=then) if then > now else slot
+            for slot, line, now, then in zip(view.slots, view.lines, current, proposed, strict=True)
+        ]
+        return balance(view.situation.global_batch, doubted)
 
     def _weigh(self, memory: Knowledge, view: _View, current: list[int], proposed: list[int]) -> tuple[bool, str]:
         """Tell whether the proposed split pays even when those who get more disappoint, and say so."""
@@ -132,11 +145,9 @@ class _View:
         worst = 0.0
         for line, now, then in zip(self.lines, current, proposed, strict=True):
             if then:
-                fixed, slope, var_fixed, covariance, var_slope = line
-                seconds = fixed + slope * then
+                seconds = line[0] + line[1] * then
                 if then > now:
-                    variance = var_fixed + then * (2.0 * covariance + then * var_slope)
-                    seconds += sigmas * sqrt(variance) if variance > 0.0 else 0.0
+                    seconds += sigmas * deviation(line, then)
                 worst = max(worst, seconds)
         return worst
 

@@ -31,15 +31,6 @@ class Line(NamedTuple):
     covariance: Signed
     var_slope: Variance
 
-    def at(self, share: float) -> float:
-        """Return the expected seconds of a step with ``share`` samples."""
-        return self.fixed + self.per_sample * share
-
-    def variance(self, share: float) -> float:
-        """Return the variance of that expectation."""
-        variance = self.var_fixed + share * (2.0 * self.covariance + share * self.var_slope)
-        return variance if variance > 0.0 else 0.0
-
 
 class Curve(NamedTuple):
     """What is known of one worker. Immutable; a tuple, for speed and for short JSON."""
@@ -93,6 +84,13 @@ def observe(
     total = total * keep + (squared if squared < _MOST_SIGMAS_SQUARED else _MOST_SIGMAS_SQUARED) * noise_variance
     line = _corrected(numbers, share, seconds, doubt, tuning.least_slope)
     return Curve(line, total, windows * keep + 1.0, creep, settled + 1.0, share, seconds, quota), None
+
+
+def deviation(line: Numbers, share: int) -> float:
+    """Return the standard deviation of the seconds that the line expects of ``share`` samples."""
+    _, _, var_fixed, covariance, var_slope = line
+    variance = var_fixed + share * (2.0 * covariance + share * var_slope)
+    return math.sqrt(variance) if variance > 0.0 else 0.0
 
 
 def loosen(line: Numbers, ratio: float, fixed_scales: bool) -> Numbers:
