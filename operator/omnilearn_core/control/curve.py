@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from .bounded import Amount, Positive, Signed, SomeShare, Variance
+from .bounded import Amount, Cpus, Positive, Signed, SomeShare, Variance
 from .tuning import Tuning
 
 # One window counts as at most three sigmas of noise, so that a hiccup does not hide the next change of speed.
@@ -42,7 +42,7 @@ class Curve(NamedTuple):
     settled: Amount  # windows since the last change of speed
     share: SomeShare  # of the newest reading
     seconds: Positive  # the newest reading
-    quota: Amount | None  # CPUs during the newest reading
+    quota: Cpus | None  # CPUs during the newest reading
 
 
 def first(share: int, seconds: float, quota: float | None, tuning: Tuning) -> Curve:

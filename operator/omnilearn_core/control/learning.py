@@ -11,7 +11,7 @@ from . import curve as curves
 from .bounded import Amount, Count, Positive, Windows
 from .ceilings import Ceiling, standing
 from .curve import Curve, Line, Numbers
-from .reports import Member, Report, Situation
+from .reports import FEWEST_CPUS, MOST_CPUS, Member, Report, Situation
 from .tuning import Tuning
 
 # A tenth of a percent: readings are never more exact than that.
@@ -113,7 +113,7 @@ def _feed_forward(
     changed = []
     for member in members:
         quota = member.quota
-        if quota is None or quota <= 0:
+        if quota is None or not FEWEST_CPUS <= quota <= MOST_CPUS:
             continue
         curve = known.get(member.worker)
         if curve is None or curve.quota == quota:

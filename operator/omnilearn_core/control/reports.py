@@ -15,7 +15,8 @@ from typing import NamedTuple
 SHORTEST_SECONDS = 1e-6
 LONGEST_SECONDS = 1e6
 
-# No machine has more CPUs than this.
+# Less than the kernel can allow a worker, and more than any machine has.
+FEWEST_CPUS = 1e-4
 MOST_CPUS = 65536.0
 
 # Clocks of the machines that report and decide may differ by this much.
@@ -131,7 +132,7 @@ def sift(
 def _is_plausible(report: Report) -> bool:
     """Tell whether the numbers can be true; NaN compares false, so it never is."""
     measured = SHORTEST_SECONDS <= report.seconds <= LONGEST_SECONDS and math.isfinite(report.ended)
-    return measured and (report.quota is None or 0.0 < report.quota <= MOST_CPUS)
+    return measured and (report.quota is None or FEWEST_CPUS <= report.quota <= MOST_CPUS)
 
 
 def _refusal(report: Report, member: Member, share: int | None, newest: float | None, now: float) -> Refusal | None:

@@ -27,11 +27,12 @@ class Rested(NamedTuple):
 def split(known: Knowledge, situation: Situation, slots: Sequence[Slot], tuning: Tuning) -> Rested:
     """Return the best split, with everybody at work who is worth it."""
     workers = [member.worker for member in situation.members]
-    if not known.rests and all(slot.minimum > 0 for slot in slots):
+    if all(slot.minimum > 0 for slot in slots):
         return Rested(balance(situation.global_batch, slots), {}, "")
-    rests = {worker: known.rests[worker] for worker in workers if worker in known.rests}
+    may_rest = [worker for worker, slot in zip(workers, slots, strict=True) if not slot.minimum]
+    rests = {worker: known.rests[worker] for worker in may_rest if worker in known.rests}
     probe = next((w for w, rest in rests.items() if rest.probe_at <= known.window), None)
-    if probe is not None:
+    if probe is not None and sum(slot.minimum for slot in slots) < situation.global_batch:
         return _probe(probe, rests, known.window, situation, slots, tuning)
     free = balance(situation.global_batch, slots)
     awake = [worker for worker, share in zip(workers, free, strict=True) if share and worker in rests]
@@ -74,7 +75,7 @@ def _at_work(slots: Sequence[Slot], workers: Sequence[str], rests: dict[str, Res
     busy = [
         slot._replace(minimum=max(slot.minimum, min(1, slot.maximum)))
         if worker not in rests
-        else slot._replace(maximum=max(slot.minimum, 0))
+        else slot._replace(maximum=0)
         for slot, worker in zip(slots, workers, strict=True)
     ]
     possible = sum(slot.minimum for slot in busy) <= total <= sum(slot.maximum for slot in busy)
