@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -11,7 +12,7 @@ from omnilearn_core.control.shares import Slot, apportion
 
 
 @dataclass(slots=True)
-class _Rule:
+class _Rule(ABC):
     """A rule over the last window's times, starting from equal shares."""
 
     shares: dict[str, int] = field(default_factory=dict)
@@ -27,9 +28,9 @@ class _Rule:
             self.shares = self.revised(times, situation.global_batch)
         return dict(self.shares), "rule"
 
+    @abstractmethod
     def revised(self, times: Mapping[str, float], batch: int) -> dict[str, int]:
         """Return the shares after one window."""
-        raise NotImplementedError
 
 
 @dataclass(slots=True)
