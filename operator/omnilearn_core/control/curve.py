@@ -14,6 +14,9 @@ from typing import NamedTuple
 from .bounded import Amount, Cpus, Positive, Signed, SomeShare, Variance
 from .tuning import Tuning
 
+# A line that expects this many times what was expected and read has lost its way between extreme readings.
+_ABSURD = 1e3
+
 # One window counts as at most three sigmas of noise, so that a hiccup does not hide the next change of speed.
 _MOST_SIGMAS_SQUARED = 9.0
 
@@ -47,13 +50,17 @@ class Curve(NamedTuple):
 
 def first(share: int, seconds: float, quota: float | None, tuning: Tuning) -> Curve:
     """Return the curve that a single reading suggests."""
-    fixed = tuning.first_fixed * seconds
-    doubt = (tuning.first_doubt * seconds) ** 2
-    noise = (tuning.first_noise * seconds) ** 2
-    line = Line(fixed, (seconds - fixed) / share, doubt, -doubt / share, (doubt + noise) / share**2)
+    line = _first_line(share, seconds, tuning)
     return Curve(
         line, noise_sum=0.0, noise_windows=0.0, creep=0.0, settled=1.0, share=share, seconds=seconds, quota=quota
     )
+
+
+def _first_line(share: int, seconds: float, tuning: Tuning) -> Line:
+    fixed = tuning.first_fixed * seconds
+    doubt = (tuning.first_doubt * seconds) ** 2
+    noise = (tuning.first_noise * seconds) ** 2
+    return Line(fixed, (seconds - fixed) / share, doubt, -doubt / share, (doubt + noise) / share**2)
 
 
 def observe(
@@ -77,12 +84,12 @@ def observe(
     if far and abs(surprise) > tuning.jump_least * expected:
         scale = expected if fixed_scales else max(slope * share, tuning.least_slope * expected)
         numbers = loosen(numbers, abs(surprise) / scale, fixed_scales)
-        line = _corrected(numbers, share, seconds, doubt, tuning.least_slope)
+        line = _corrected(numbers, share, seconds, doubt, tuning)
         return Curve(line, total, windows, 0.0, 1.0, share, seconds, quota), seconds / expected
     keep = 1.0 if windows < tuning.noise_windows else 1.0 - 1.0 / tuning.noise_windows
     squared = sigmas * sigmas
     total = total * keep + (squared if squared < _MOST_SIGMAS_SQUARED else _MOST_SIGMAS_SQUARED) * noise_variance
-    line = _corrected(numbers, share, seconds, doubt, tuning.least_slope)
+    line = _corrected(numbers, share, seconds, doubt, tuning)
     return Curve(line, total, windows * keep + 1.0, creep, settled + 1.0, share, seconds, quota), None
 
 
@@ -124,26 +131,29 @@ def _creep(creep: float, sigmas: float, slack: float) -> float:
     return math.copysign(total, sigmas) if total > 0.0 else 0.0
 
 
-def _corrected(line: Numbers, share: int, seconds: float, doubt: float, least_slope: float) -> Line:
+def _corrected(line: Numbers, share: int, seconds: float, doubt: float, tuning: Tuning) -> Line:
     """Return the line after a reading: one Kalman step, kept where a line makes sense."""
     fixed, slope, var_fixed, covariance, var_slope = line
     toward_fixed = var_fixed + share * covariance
     toward_slope = covariance + share * var_slope
     variance = toward_fixed + share * toward_slope
     total = (variance if variance > 0.0 else 0.0) + doubt
-    step = (seconds - fixed - slope * share) / total
+    expected = fixed + slope * share
+    step = (seconds - expected) / total
     fixed += toward_fixed * step
     slope += toward_slope * step
     var_fixed -= toward_fixed * toward_fixed / total
     covariance -= toward_fixed * toward_slope / total
     var_slope -= toward_slope * toward_slope / total
     if var_fixed < 0.0 or var_slope < 0.0:  # rounding alone
-        var_fixed, var_slope = max(var_fixed, 0.0), max(var_slope, 0.0)
+        var_fixed, covariance, var_slope = max(var_fixed, 0.0), 0.0, max(var_slope, 0.0)
     if fixed < 0.0:  # the most likely line among those without a negative fixed cost
         if var_fixed > 0.0:
             slope -= covariance / var_fixed * fixed
         fixed = 0.0
-    least = least_slope * seconds / share
+    least = tuning.least_slope * seconds / share
     if slope < least:
         slope, fixed = least, max(seconds - least * share, 0.0)
+    if not fixed + slope * share <= _ABSURD * max(seconds, expected):  # nor is NaN
+        return _first_line(share, seconds, tuning)
     return Line(fixed, slope, var_fixed, covariance, var_slope)
