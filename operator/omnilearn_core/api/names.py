@@ -41,7 +41,15 @@ ENV_GROUP = "OMNILEARN_GROUP"
 ENV_DEVICE = "OMNILEARN_DEVICE"
 ENV_COORDINATOR = "OMNILEARN_COORDINATOR"
 ENV_TOKEN_FILE = "OMNILEARN_TOKEN_FILE"  # noqa: S105 - the name of a variable, not a secret
+ENV_ADDRESS = "OMNILEARN_ADDRESS"
 ENV_CHECKPOINT_DIR = "OMNILEARN_CHECKPOINT_DIR"
+ENV_CHECKPOINT_SECONDS = "OMNILEARN_CHECKPOINT_SECONDS"
+ENV_CHECKPOINT_KEEP = "OMNILEARN_CHECKPOINT_KEEP"
+ENV_CPU_QUOTA = "OMNILEARN_CPU_QUOTA"
+ENV_GRACE_SECONDS = "OMNILEARN_GRACE_SECONDS"
+ENV_TRACE_FILE = "OMNILEARN_TRACE_FILE"
+ENV_TRACE_HASHES = "OMNILEARN_TRACE_HASHES"
+ENV_FAULTS = "OMNILEARN_FAULTS"
 
 # Ports: the coordinator's service, its metrics, the operator's health
 COORDINATOR_PORT = 7443
@@ -87,6 +95,11 @@ class Reason(StrEnum):
     WORKER_LOST = "WorkerLost"
     WORKER_PREEMPTED = "WorkerPreempted"
     CONVERGED = "Converged"
+
+
+def worker_path(job: str, worker: str) -> str:
+    """Return the path at which the coordinator talks to a worker."""
+    return f"/v1/jobs/{job}/workers/{worker}"
 
 
 def worker_name(job: str, group: str, index: int) -> str:
