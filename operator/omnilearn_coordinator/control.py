@@ -1,0 +1,202 @@
+"""From reports to plans: collects what the members measured and asks the job's control law once per period.
+
+The driver hands it every report and every new generation; there is no clock and no I/O in here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from omnilearn_core.api.messages import GenerationId, MemberAddress, Plan, WorkerReport
+from omnilearn_core.control.law import Decision as LawDecision
+from omnilearn_core.control.law import State as MemoryOfLaw
+from omnilearn_core.control.law import decide
+from omnilearn_core.control.laws import LAWS, BadStateError, from_json, to_json
+from omnilearn_core.control.reports import Member, Report, Situation
+from omnilearn_core.control.shares import ImpossibleSplitError, apportion
+
+from .membership.generation import Generation
+from .settings import JobSettings
+
+# A period ends when everybody has measured something, or after so long if anybody has.
+PERIOD_SECONDS = 2.0
+_KEPT_DECISIONS = 10
+
+# What a message may hold; a state that is larger is not kept by rank 0.
+_LARGEST_STATE = 3 * 2**20
+
+
+class Decision(NamedTuple):
+    """A plan and why, with the coordinator's clock."""
+
+    at: float
+    why: str
+
+
+@dataclass(slots=True)
+class _Measured:
+    """What a member has measured in this period."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    ended: float = 0.0
+    quota: float | None = None
+
+
+class Control:
+    """The plan in force and how it came to be."""
+
+    def __init__(self, settings: JobSettings) -> None:
+        self._settings = settings
+        self._law = LAWS[settings.law]
+        self._state: MemoryOfLaw[Any] | None = None
+        self._members: tuple[MemberAddress, ...] = ()
+        self._quotas: dict[str, float | None] = {}
+        self._measured: dict[str, _Measured] = {}
+        self._decided = 0.0
+        self._epoch = 0
+        self._version = 0
+        self._kept_state: str | None = None
+        self.plan: Plan | None = None
+        self.changes = 0
+        self.decisions: deque[Decision] = deque(maxlen=_KEPT_DECISIONS)
+        self.impossible: str | None = None
+        """Why the bounds had to be ignored, if they had."""
+
+    @property
+    def lead(self) -> str | None:
+        """The worker of rank 0, that keeps the law's state."""
+        return self._members[0].worker if self._members else None
+
+    def know_quota(self, worker: str, quota: float | None) -> None:
+        """Note the CPUs that a worker may use."""
+        if quota is not None:
+            self._quotas[worker] = quota
+
+    def begin(self, generation: Generation, now: float) -> Plan:
+        """Return the plan with which a generation begins; the shares of those known are remembered."""
+        self._members = generation.members
+        self._decide(now, ())
+        return self._new_plan(generation.id)
+
+    def adopt(self, generation: Generation, plan: Plan | None, law_state: str | None, now: float) -> str | None:
+        """Go on with a generation's plan; return a sentence if the law's state could not be used."""
+        trouble = None
+        self._members = generation.members
+        state: MemoryOfLaw[Any] = MemoryOfLaw(self._law.name, self._law.fresh(), 0, {}, {}, {})
+        if law_state is not None:
+            try:
+                state = from_json(self._law.name, law_state)
+            except BadStateError as error:
+                trouble = f"{error}; the law starts afresh"
+        self._decided, self._measured = now, {}
+        if plan is None or plan.shares.keys() != set(generation.names):
+            self._state = replace(state, newest={})
+            self.begin(generation, now)
+            return trouble
+        # Times of another coordinator's clock mean nothing on this one.
+        self._state = replace(state, shares=dict(plan.shares), newest={})
+        self._version, self.plan = plan.version, plan
+        return trouble
+
+    def hear(self, report: WorkerReport, now: float) -> None:
+        """Take in what a member has measured under the plan in force."""
+        plan = self.plan
+        self.know_quota(report.worker, report.cpu_quota)
+        self._epoch = max(self._epoch, report.epoch)
+        if plan is None or report.generation != plan.generation or report.plan_version != plan.version:
+            return
+        if report.steps < 1 or plan.shares.get(report.worker) != report.share:
+            return
+        measured = self._measured.setdefault(report.worker, _Measured(quota=report.cpu_quota))
+        if measured.quota != report.cpu_quota:
+            measured = self._measured[report.worker] = _Measured(quota=report.cpu_quota)
+        measured.steps += report.steps
+        measured.seconds += report.steps * report.compute_seconds
+        measured.ended = now
+
+    def look(self, now: float) -> Plan | None:
+        """Return a new plan if a period has ended and the law wants one."""
+        if self.plan is None or not self._measured:
+            return None
+        if len(self._measured) < len(self._members) and now - self._decided < PERIOD_SECONDS:
+            return None
+        reports = tuple(
+            Report(worker, self.plan.shares[worker], m.seconds / m.steps, m.ended, m.quota)
+            for worker, m in self._measured.items()
+            if self.plan.shares[worker] > 0
+        )
+        if not self._decide(now, reports):
+            return None
+        self.changes += 1
+        return self._new_plan(self.plan.generation)
+
+    def state_to_keep(self) -> str | None:
+        """Return the law's state for rank 0, if it has changed since the last time."""
+        if self._state is None:
+            return None
+        text = to_json(self._state).decode()
+        if text == self._kept_state or len(text) > _LARGEST_STATE:
+            return None
+        self._kept_state = text
+        return text
+
+    def forget_kept_state(self) -> None:
+        """Give the law's state to the next rank 0, even if it has not changed."""
+        self._kept_state = None
+
+    def _decide(self, now: float, reports: tuple[Report, ...]) -> bool:
+        self._decided, self._measured = now, {}
+        before = dict(self._state.shares) if self._state else {}
+        situation = Situation(
+            self._settings.global_batch, tuple(map(self._member, self._members)), now, reports, self._epoch
+        )
+        try:
+            decision: LawDecision[Any] = decide(self._law, self._state, situation)
+        except ImpossibleSplitError as error:
+            self.impossible = str(error)
+            state = self._state or MemoryOfLaw(self._law.name, self._law.fresh(), 0, {}, {}, {})
+            self._state = replace(state, shares=_equal(situation))
+            why = f"equal shares, because {error}"
+        else:
+            self.impossible, self._state, why = None, decision.state, decision.why
+        changed = self._state.shares != before
+        if changed:
+            self.decisions.append(Decision(now, why))
+        return changed
+
+    def _member(self, member: MemberAddress) -> Member:
+        group = self._settings.group_of(member.worker)
+        return Member(
+            worker=member.worker,
+            group=group.name,
+            device=member.device,
+            minimum=self._settings.min_per_worker,
+            maximum=self._settings.max_per_worker,
+            capacity=group.capacity,
+            quota=self._quotas.get(member.worker) if member.device == "cpu" else None,
+        )
+
+    def _new_plan(self, generation: GenerationId) -> Plan:
+        shares: Mapping[str, int] = self._state.shares if self._state else {}
+        self._version += 1
+        self.plan = Plan(
+            generation=generation,
+            version=self._version,
+            global_batch=self._settings.global_batch,
+            shares=dict(shares),
+        )
+        return self.plan
+
+
+def _equal(situation: Situation) -> dict[str, int]:
+    """Split equally, within the upper bounds if they allow it: a plan has to sum to the global batch."""
+    count, total = len(situation.members), situation.global_batch
+    highs = [high for _, high in situation.bounds()]
+    if sum(highs) < total:
+        highs = [total] * count
+    shares = apportion(total, [1.0] * count, [(0, high) for high in highs])
+    return {member.worker: share for member, share in zip(situation.members, shares, strict=True)}

@@ -1,0 +1,246 @@
+"""The coordinator as an HTTP service: one WebSocket per worker, metrics and health. Parses, delegates, sends.
+
+Used by `omnilearn run` inside the launcher and by the operator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+
+from aiohttp import WSMsgType, web
+
+from omnilearn_core.api.messages import LARGEST_MESSAGE, Refused, WorkerReport, to_frame
+
+from .connection import Connection
+from .credentials import Credentials, Identity
+from .driver import Driver
+from .membership import Outcome, refusal
+from .membership.actions import Happening
+from .metrics import Metrics
+from .refusals import BadFrameError, parse, refuse
+from .settings import JobSettings
+from .view import JobView, TimedDecision, members_of, phase_of
+
+# Events that come together are decided upon together: three workers that die at once make one generation.
+_TOGETHER_SECONDS = 0.002
+
+_MOST_BAD_FRAMES = 20
+_PAUSE_AFTER_A_BUG_SECONDS = 1.0
+_BEARER = "Bearer "
+
+
+class Coordinator:
+    """One job's coordinator."""
+
+    def __init__(
+        self,
+        settings: JobSettings,
+        credentials: Credentials,
+        *,
+        term: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+        on_happening: Callable[[Happening], None] | None = None,
+    ) -> None:
+        self._settings, self._credentials, self._clock = settings, credentials, clock
+        self._driver = Driver(settings, self, on_happening or (lambda _: None), term=term, nonce=secrets.token_hex(4))
+        self._metrics = Metrics(self.snapshot)
+        self._numbers = itertools.count(1)
+        self._open: dict[int, Connection] = {}
+        self._runner: web.AppRunner | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._bad_requests = 0
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the job ended, if it has."""
+        return self._driver.state.outcome
+
+    def app(self) -> web.Application:
+        """Return the application; it drives the job while it runs."""
+        app = web.Application()
+        app.router.add_get("/v1/jobs/{job}/workers/{worker}", self._serve_worker)
+        app.router.add_get("/metrics", self._serve_metrics)
+        app.router.add_get("/healthz", self._serve_health)
+        app.cleanup_ctx.append(self._running)
+        return app
+
+    async def start(self, host: str, port: int) -> int:
+        """Serve; return the port, which the system chooses if it is 0."""
+        self._runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port)
+        try:
+            await site.start()
+        except OSError:
+            await self._runner.cleanup()
+            raise
+        return int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop at once, as a crash would: sockets close without a goodbye."""
+        self._stopping = True
+        for connection in list(self._open.values()):
+            connection.drop()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def snapshot(self) -> JobView:
+        """Return the job as it is now."""
+        driver, state, leading = self._driver, self._driver.state, self._driver.leading
+        shown = state.standing or state.newest
+        plan = driver.control.plan
+        shares = plan.shares if plan is not None and shown is not None and plan.generation == shown.id else {}
+        elapsed = time.time() - self._clock()
+        view = JobView(
+            job=self._settings.name,
+            phase=phase_of(state),
+            generation=shown.number if shown else None,
+            members=members_of(state, shares, driver.measured),
+            joiners=tuple(worker.name for worker in state.joiners() if not state.is_member(worker)),
+            waiting=state.waiting,
+            regroups=state.regroups,
+            plan_changes=driver.control.changes,
+            bad_requests=self._bad_requests,
+            decisions=tuple(TimedDecision(elapsed + at, why) for at, why in driver.control.decisions),
+            outcome=state.outcome,
+        )
+        return view if leading is None else view.with_progress(leading, driver.loss, driver.logged)
+
+    # What the driver sends
+
+    def send(self, connection: int, frame: str) -> None:
+        """Send a frame."""
+        found = self._open.get(connection)
+        if found is not None:
+            found.send(frame)
+
+    def disconnect(self, connection: int, last: str | None = None) -> None:
+        """Close a connection, after a last frame if there is one."""
+        found = self._open.get(connection)
+        if found is None:
+            return
+        if last is None:
+            found.drop()
+            return
+        found.send(last)
+        found.finish()
+
+    # When the driver looks
+
+    async def _running(self, _: web.Application) -> AsyncIterator[None]:
+        self._look()
+        yield
+        self._stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look_soon(self) -> None:
+        self._look_in(_TOGETHER_SECONDS)
+
+    def _look_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._stopping or (self._timer is not None and self._timer.when() <= loop.time() + seconds):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        pause = _PAUSE_AFTER_A_BUG_SECONDS
+        try:
+            pause = self._driver.look(self._clock())
+        finally:
+            self._look_in(pause)  # whatever happens, the job must not stand still
+
+    # What is served
+
+    async def _serve_health(self, _: web.Request) -> web.Response:
+        return web.json_response({"phase": phase_of(self._driver.state)})
+
+    async def _serve_metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+
+    async def _serve_worker(self, request: web.Request) -> web.WebSocketResponse:
+        try:
+            identity = await self._identified(request)
+        except web.HTTPException:
+            self._bad_requests += 1
+            raise
+        socket = web.WebSocketResponse(
+            heartbeat=self._settings.silent_after, max_msg_size=LARGEST_MESSAGE, compress=False
+        )
+        await socket.prepare(request)
+        # Taken now: a connection that is gone has no transport any more.
+        connection = Connection(next(self._numbers), identity, socket, request.transport)
+        self._open[connection.number] = connection
+        writer = asyncio.create_task(connection.write())
+        try:
+            self._driver.connected(identity.worker, connection.number, identity.attempt, self._clock())
+            self._look_soon()
+            await self._read(connection)
+        finally:
+            self._forget(connection)
+            writer.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await writer
+        return socket
+
+    async def _identified(self, request: web.Request) -> Identity:
+        job, worker = request.match_info["job"], request.match_info["worker"]
+        header = request.headers.get("Authorization", "")
+        token = header.removeprefix(_BEARER)
+        identity = await self._credentials.identify(token) if header.startswith(_BEARER) and token else None
+        if identity is None:
+            raise refuse(401, "the token is missing or not valid: send the worker's own as a bearer token")
+        if job != self._settings.name:
+            raise refuse(404, f"there is no job {job[:63]} here: use {self._settings.name}")
+        if identity.worker != worker:
+            raise refuse(403, f"the token is that of {identity.worker}: a worker can speak only for itself")
+        sentence = refusal(self._driver.state, identity.worker, identity.attempt)
+        if sentence is not None:
+            raise refuse(403, sentence)
+        return identity
+
+    async def _read(self, connection: Connection) -> None:
+        async for message in connection.socket:
+            if message.type is WSMsgType.ERROR:
+                self._bad_requests += 1  # too large, or not a WebSocket's frame
+                return
+            if message.type is not WSMsgType.TEXT:
+                self._bad_frame(connection, 400, "the frame is not text: send one JSON object per frame")
+            else:
+                self._take(connection, message.data)
+            if connection.bad_frames >= _MOST_BAD_FRAMES:
+                return
+
+    def _take(self, connection: Connection, frame: str) -> None:
+        worker = connection.identity.worker
+        try:
+            message = parse(frame)
+        except BadFrameError as error:
+            self._bad_frame(connection, 400, str(error))
+            return
+        if isinstance(message, WorkerReport) and message.worker != worker:
+            sentence = f"{worker} cannot report for {message.worker}: a worker can speak only for itself"
+            self._bad_frame(connection, 403, sentence)
+            return
+        if self._driver.said(worker, connection.number, message, self._clock()):
+            self._look_soon()
+
+    def _bad_frame(self, connection: Connection, status: int, sentence: str) -> None:
+        self._bad_requests += 1
+        connection.bad_frames += 1
+        connection.send(to_frame(Refused(status=status, sentence=sentence)))
+
+    def _forget(self, connection: Connection) -> None:
+        self._open.pop(connection.number, None)
+        if not self._stopping:
+            self._driver.closed(connection.identity.worker, connection.number, self._clock())
+            self._look_soon()
