@@ -1,0 +1,111 @@
+"""The control element: the last reduction of every round, by which all members decide the same.
+
+A vector of float64 that is summed over the members. Whatever only one member knows stands in a slot of its own, where
+all others put 0, so that a sum is also a way to gather. Pure: tensors in, numbers out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from omnilearn_core.api.messages import Plan
+
+
+class Kind(IntEnum):
+    """What a round does."""
+
+    STEP = 1
+    EVALUATION = 2
+    EMPTY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What this worker says in a round."""
+
+    kind: Kind
+    round: int
+    weight: float = 0.0
+    loss: float = 0.0
+    """Sum of weight × loss."""
+
+    samples: int = 0
+    checksum: int = 0
+    ready: float = 0.0
+    """Tag of the planned generation that this worker is ready for."""
+
+    exposed: float = 0.0
+    """Seconds of the last round between the end of its own work and the end of the reduction."""
+
+    plan: Plan | None = None
+    """Rank 0's newest plan."""
+
+    touched: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What all members together have said; the same on each of them."""
+
+    agreed: bool
+    """All of them are in the same round of the same kind."""
+
+    weight: float
+    loss: float
+    samples: int
+    checksum: int
+    ready: float
+    """The generation that all are ready for, or 0."""
+
+    least_exposed: float
+    version: int
+    shares: tuple[int, ...]
+    touched: tuple[bool, ...]
+
+
+_HEAD = 7
+
+
+def to_vector(part: Part, rank: int, names: Sequence[str]) -> Tensor:
+    """Return what rank ``rank`` contributes."""
+    count = len(names)
+    vector = torch.zeros(_HEAD + 3 * count + len(part.touched), dtype=torch.float64)
+    version = part.plan.version if part.plan is not None and rank == 0 else 0
+    head = (part.kind, part.round, part.weight, part.loss, part.samples, part.checksum, version)
+    vector[:_HEAD] = torch.tensor(head, dtype=torch.float64)
+    vector[_HEAD + rank] = part.ready
+    vector[_HEAD + count + rank] = part.exposed
+    if part.plan is not None and rank == 0:
+        shares = _in_order(part.plan.shares, names)
+        vector[_HEAD + 2 * count : _HEAD + 3 * count] = torch.tensor(shares, dtype=torch.float64)
+    vector[_HEAD + 3 * count :] = part.touched
+    return vector
+
+
+def from_vector(vector: Tensor, part: Part, count: int) -> Whole:
+    """Return what the sum over ``count`` members says to a worker that has contributed ``part``."""
+    kinds, rounds, weight, loss, samples, checksum, version = vector[:_HEAD].tolist()
+    ready, exposed, shares = (
+        vector[_HEAD + i * count : _HEAD + (i + 1) * count].tolist() for i in range(3)
+    )  # fmt: skip
+    return Whole(
+        agreed=kinds == part.kind * count and rounds == part.round * count,
+        weight=weight,
+        loss=loss,
+        samples=int(samples),
+        checksum=int(checksum),
+        ready=ready[0] if all(each == ready[0] for each in ready) else 0.0,
+        least_exposed=min(exposed),
+        version=int(version),
+        shares=tuple(int(share) for share in shares),
+        touched=tuple(each > 0 for each in vector[_HEAD + 3 * count :].tolist()),
+    )
+
+
+def _in_order(shares: Mapping[str, int], names: Sequence[str]) -> list[int]:
+    return [shares.get(name, 0) for name in names]

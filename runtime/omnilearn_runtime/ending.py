@@ -1,0 +1,186 @@
+"""How a worker ends: it finishes and waits for the others, is told to leave, fails, or is let go. Used by `session`."""
+
+from __future__ import annotations
+
+import logging
+import math
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+
+from omnilearn_core.api.messages import Done, Failed, Leave, Release
+
+from .element import Kind
+from .environment import Environment
+from .faults import Faults, Point
+from .feeding import BehindError
+from .group import Group
+from .ledger import Intervals
+from .managed import UnsuitableError
+from .membership import Membership
+from .rollcall import UnlikeError
+from .rounds import DivergedError, OutOfStepError, Rounds
+from .saving import Saving
+from .waiting import ReleasedError
+
+log = logging.getLogger("omnilearn")
+
+LEFT = 128 + signal.SIGTERM
+"""Exit code of a worker that was told to go, and went."""
+
+BEHIND = 75
+"""Exit code of a worker whose script has to start anew (EX_TEMPFAIL)."""
+
+_LONGEST_TRACEBACK = 3500
+_HOPELESS = (UnlikeError, UnsuitableError, OutOfStepError, DivergedError)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether memory has run out, on any device."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+class Exits:
+    """Turns every way to end into an exit code and a message to the coordinator."""
+
+    def __init__(self, environment: Environment, membership: Membership, saving: Saving, faults: Faults) -> None:
+        self._environment, self._membership, self._saving, self._faults = environment, membership, saving, faults
+        self._leaving = False
+        self._before: Any = None
+        self._rounds: Rounds | None = None
+
+    def save_on_exit(self, rounds: Rounds) -> None:
+        """Remember what to save if this worker leads and has to leave."""
+        self._rounds = rounds
+
+    # SIGTERM
+
+    def listen(self) -> None:
+        """Take SIGTERM as the wish that this worker leaves; only the main thread can."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, self._told_to_go)
+
+    def close(self) -> None:
+        """Give SIGTERM back."""
+        if self._before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._before)
+
+    def _told_to_go(self, _number: int, _frame: FrameType | None) -> None:
+        if not self._leaving:
+            self._leaving = True
+            self._membership.deadline = time.monotonic() + self._environment.grace_seconds
+            self._membership.send(Leave(why="SIGTERM"))
+
+    # Leaving from within the training loop
+
+    @contextmanager
+    def exiting(self) -> Iterator[None]:
+        """Exit from here if the coordinator lets this worker go."""
+        try:
+            yield
+        except ReleasedError as error:
+            self._exit(error.release)
+        except BehindError as error:
+            log.warning("%s: starting anew", error)
+            raise SystemExit(BEHIND) from None
+
+    def guard(self, batches: Generator[Any, None, None]) -> Iterator[Any]:
+        """Yield batches; exit if this worker is let go meanwhile."""
+        while True:
+            with self.exiting():
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+            try:
+                yield batch
+            except GeneratorExit:
+                batches.close()
+                raise
+
+    def _exit(self, release: Release) -> None:
+        if release.failed:
+            sys.stderr.write(f"the job has failed: {release.why}\n")
+            raise SystemExit(1) from None
+        if not self._leaving:
+            log.info("released: %s", release.why)
+            raise SystemExit(0) from None
+        if self._rounds is not None:
+            self._faults.pass_by(Point.LEAVING, self._rounds.progress.round)
+            self._save(self._rounds)
+        log.info("leaving: %s", release.why)
+        raise SystemExit(LEFT) from None
+
+    # The end of the script
+
+    def finish(self, rounds: Rounds) -> None:
+        """Make sure that all have the last step, say so, and stay until released, in case somebody needs the model."""
+        with self.exiting():
+            if self._membership.entered is None:
+                return
+            rounds.be_member()
+            rounds.begin(Kind.EMPTY, rounds.progress.epoch, Intervals.of())
+            rounds.complete()
+            self._faults.pass_by(Point.FINISHING, rounds.progress.round)
+            self._save(rounds)
+            self._wait_for_release(rounds)
+
+    def _wait_for_release(self, rounds: Rounds) -> None:
+        membership = self._membership
+        if self._environment.alone:
+            return
+        while True:
+            group = rounds.group
+            self._say_done(rounds)
+            self._await_news(group)
+            if membership.released is not None and not membership.released.failed:
+                return
+            membership.check()
+            rounds.regroup(group)
+
+    def _await_news(self, group: Group | None) -> None:
+        """Wait until released, or needed; however long the others take, they are heard of by the coordinator."""
+        known = self._membership
+        known.wait(lambda: known.lets_go() or (group is not None and known.is_superseded(group)), math.inf)
+
+    def _say_done(self, rounds: Rounds) -> None:
+        entered, progress = self._membership.entered, rounds.progress
+        if entered is not None:
+            self._membership.send(
+                Done(
+                    generation=entered.generation,
+                    round=progress.round,
+                    steps=progress.step,
+                    samples=progress.samples,
+                    lost=progress.lost,
+                    doubled=progress.doubled,
+                    skipped=progress.skipped,
+                    parameter_hash=rounds.learner.managed.parameter_hash(),
+                )
+            )
+
+    def _save(self, rounds: Rounds) -> None:
+        group = rounds.group
+        if group is not None and group.rank == 0:
+            self._saving.last(group.id.number, rounds.progress.round, rounds.to_tree)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell why the script ended early; a worker that leaves or is let go has nothing to tell."""
+        if isinstance(error, (SystemExit, KeyboardInterrupt, GeneratorExit)):
+            return
+        lines = "".join(traceback.format_exception(error)).strip()
+        self._membership.send(
+            Failed(error=lines[-_LONGEST_TRACEBACK:], everywhere=isinstance(error, _HOPELESS) and _everywhere(error))
+        )
+
+
+def _everywhere(error: BaseException) -> bool:
+    return getattr(error, "everywhere", True)

@@ -1,0 +1,97 @@
+"""Environment variables → one frozen value, read once by the session. docs/protocol.md lists them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnilearn_core.api import names
+
+
+class BadEnvironmentError(ValueError):
+    """A variable that cannot be understood; the sentence names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Who this worker is and where it finds the others."""
+
+    job: str = "alone"
+    worker: str = "alone"
+    attempt: int = 0
+    device: str = "cpu"
+    coordinator: str | None = None
+    token: str = ""
+    address: str | None = None
+    checkpoint_dir: Path | None = None
+    checkpoint_seconds: float = 60.0
+    checkpoint_keep: int = 3
+    grace_seconds: float = 25.0
+    trace_file: Path | None = None
+    trace_hashes: bool = False
+    faults: str = ""
+
+    @property
+    def alone(self) -> bool:
+        """True without a coordinator: the script is a job of one."""
+        return self.coordinator is None
+
+
+def read(variables: Mapping[str, str] | None = None) -> Environment:
+    """Return the environment of this process; raises BadEnvironmentError with a sentence."""
+    given = os.environ if variables is None else variables
+    coordinator = given.get(names.ENV_COORDINATOR) or None
+    token = ""
+    if coordinator is not None:
+        missing = [name for name in (names.ENV_JOB, names.ENV_WORKER, names.ENV_TOKEN_FILE) if not given.get(name)]
+        if missing:
+            raise BadEnvironmentError(
+                f"{names.ENV_COORDINATOR} is set, but {' and '.join(missing)} is not: start the script with omnilearn "
+                f"run or as a pod of an OmniLearnJob, or unset {names.ENV_COORDINATOR} to train alone"
+            )
+        token = _token(Path(given[names.ENV_TOKEN_FILE]))
+    return Environment(
+        job=given.get(names.ENV_JOB) or "alone",
+        worker=given.get(names.ENV_WORKER) or "alone",
+        attempt=int(_number(given, names.ENV_ATTEMPT, 0)),
+        device=given.get(names.ENV_DEVICE) or "",
+        coordinator=coordinator,
+        token=token,
+        address=given.get(names.ENV_ADDRESS) or None,
+        checkpoint_dir=_path(given, names.ENV_CHECKPOINT_DIR),
+        checkpoint_seconds=_number(given, names.ENV_CHECKPOINT_SECONDS, 60.0),
+        checkpoint_keep=int(_number(given, names.ENV_CHECKPOINT_KEEP, 3)),
+        grace_seconds=_number(given, names.ENV_GRACE_SECONDS, 25.0),
+        trace_file=_path(given, names.ENV_TRACE_FILE),
+        trace_hashes=bool(given.get(names.ENV_TRACE_HASHES)),
+        faults=given.get(names.ENV_FAULTS) or "",
+    )
+
+
+def _path(given: Mapping[str, str], name: str) -> Path | None:
+    return Path(given[name]) if given.get(name) else None
+
+
+def _number(given: Mapping[str, str], name: str, default: float) -> float:
+    text = given.get(name)
+    if not text:
+        return default
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number < 1e9:
+        raise BadEnvironmentError(f"{name} is '{text}': set it to a number from 0 on, or unset it")
+    return number
+
+
+def _token(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise BadEnvironmentError(
+            f"{names.ENV_TOKEN_FILE} names {file}, which cannot be read ({error.strerror}): "
+            "without it the worker cannot prove who it is"
+        ) from None

@@ -1,0 +1,88 @@
+"""The batches of one pass over the data: which samples, in which pieces, loaded ahead. Used by `session`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from .element import Kind
+from .ledger import Intervals
+from .loading import Loader
+from .rounds import Rounds
+from .timing import Phase
+from .work import Open, pieces
+
+log = logging.getLogger("omnilearn")
+
+
+class BehindError(RuntimeError):
+    """The job has gone back to an earlier epoch than this worker's script is in: the script has to start anew."""
+
+
+class Feeder:
+    """Yields a worker's micro-batches of its share of each step."""
+
+    def __init__(self, rounds: Rounds, loader: Loader, size: int, global_batch: int) -> None:
+        self._rounds, self._loader, self.size, self._batch = rounds, loader, size, global_batch
+        self.micro: int | None = None
+        """The most samples of a micro-batch; None: the whole share at once."""
+
+        self.piece: Intervals | None = None
+        """The micro-batch that was yielded and is not stepped yet."""
+
+    def steps(self, epoch: int, order: Tensor, limit: int | None) -> Iterator[Any]:
+        """Yield micro-batches until the pass is complete, or step ``limit`` has been reached."""
+        while limit is None or self._rounds.progress.step < limit:
+            self._rounds.be_member()
+            offset = self._offset(epoch)
+            if offset is None or offset >= self.size:
+                return
+            interval = Intervals.of((offset, min(offset + self._batch, self.size)))
+            opened = self._rounds.begin(Kind.STEP, epoch, interval, self.size)
+            yield from self._round(opened, order)
+
+    def _round(self, opened: Open, order: Tensor) -> Iterator[Any]:
+        while self._rounds.open is opened:
+            if not opened.pending:
+                self._rounds.complete()
+                continue
+            parts = pieces(opened.pending, self.micro or opened.pending.size)
+            self._rounds.watch.mark(Phase.COMPUTE)
+            batch = self._loader.take(_at(order, parts[0]))
+            self._rounds.watch.mark(Phase.LOAD)
+            self._look_ahead(opened, parts, order)
+            self.piece = parts[0]
+            yield batch
+            if self.piece is not None:
+                raise RuntimeError(
+                    "the last batch was not stepped: call session.step(loss) once for every batch of session.batches"
+                )
+
+    def _look_ahead(self, opened: Open, parts: Sequence[Intervals], order: Tensor) -> None:
+        """Have the next micro-batch loaded: of this step, or of the next one, whose shares are known already."""
+        if len(parts) > 1:
+            self._loader.ahead(_at(order, parts[1]))
+            return
+        upcoming = self._rounds.next_slice(Intervals.of((opened.end, min(opened.end + self._batch, self.size))))
+        if upcoming:
+            self._loader.ahead(_at(order, pieces(upcoming, self.micro or upcoming.size)[0]))
+
+    def _offset(self, epoch: int) -> int | None:
+        """Return where this pass goes on; None if the others are past it."""
+        progress = self._rounds.progress
+        if progress.epoch > epoch:
+            return None
+        if progress.epoch == epoch:
+            return progress.offset
+        if progress.epoch == epoch - 1 and progress.offset >= progress.size:
+            return 0
+        raise BehindError(
+            f"the job went back to epoch {progress.epoch}, because all its workers were lost; this one was at {epoch}"
+        )
+
+
+def _at(order: Tensor, piece: Intervals) -> list[int]:
+    return [int(index) for low, high in piece for index in order[low:high].tolist()]

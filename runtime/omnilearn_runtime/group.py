@@ -1,0 +1,152 @@
+"""The process group of one generation: formed in a thread, used with operations that can be abandoned.
+
+Raw gloo groups, never the default group of torch.distributed: a raw group can be left behind with operations pending
+and released by a thread of its own, while training goes on in the next generation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch._C._distributed_c10d import (
+    AllreduceOptions,
+    BroadcastOptions,
+    PrefixStore,
+    ProcessGroupGloo,
+    ReduceOp,
+    TCPStore,
+)
+
+from omnilearn_core.api.messages import Assignment, GenerationId
+
+log = logging.getLogger("omnilearn")
+
+# A peer that is only slow must not look dead: the coordinator decides about silence, long before this.
+_OPERATION_SECONDS = 300.0
+_FORMATION_SECONDS = 60.0
+# Buckets in flight at the same time
+_THREADS = 2
+
+
+_REAPERS: list[threading.Thread] = []
+_REAPING = threading.Lock()
+
+
+def await_reapers(seconds: float) -> None:
+    """Wait until the groups that were let go are gone: Python's exit in the middle of that aborts the process."""
+    limit = time.monotonic() + seconds
+    with _REAPING:
+        reapers = tuple(_REAPERS)
+    for reaper in reapers:
+        reaper.join(max(0.0, limit - time.monotonic()))
+
+
+def open_store(address: str) -> TCPStore:
+    """Open this worker's own store, for the generations in which it is rank 0."""
+    return TCPStore(address, 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=_FORMATION_SECONDS))
+
+
+def tag(generation: GenerationId) -> float:
+    """Return a number that stands for a generation in the control element: exact in float64, never 0."""
+    digest = hashlib.blake2b(str(generation).encode(), digest_size=6).digest()
+    return float(int.from_bytes(digest, "big") + 1)
+
+
+class Operation:
+    """One collective operation. It is over when it has completed or failed; it never blocks."""
+
+    def __init__(self, work: Any, buffers: Sequence[torch.Tensor], wake: Callable[[], None]) -> None:
+        # The buffers belong to the operation until it is over, even when nobody waits for it any more.
+        self._work, self.buffers = work, buffers
+        self.error: str | None = None
+        self.over = False
+        self._wake = wake
+        work.get_future().add_done_callback(self._finish)
+
+    def _finish(self, future: Any) -> None:
+        try:
+            future.value()
+        except RuntimeError as error:
+            self.error = str(error).split("\n", maxsplit=1)[0][:300]
+        self.over = True
+        self._wake()
+
+
+class Group:
+    """The members of a generation, as seen by this one: rank, size, and the operations among them."""
+
+    def __init__(self, assignment: Assignment, rank: int, gloo: Any, wake: Callable[[], None]) -> None:
+        self.assignment, self.rank, self.size = assignment, rank, len(assignment.members)
+        self.id = assignment.generation
+        self.names = [member.worker for member in assignment.members]
+        self._gloo, self._wake = gloo, wake
+        self._begun: list[Operation] = []
+
+    def all_reduce(self, tensor: torch.Tensor) -> Operation:
+        """Begin to replace ``tensor`` by the sum over all members."""
+        options = AllreduceOptions()
+        options.reduceOp = ReduceOp(ReduceOp.SUM)
+        return self._begin(self._gloo.allreduce([tensor], options), [tensor])
+
+    def all_gather(self, tensor: torch.Tensor) -> tuple[Operation, list[torch.Tensor]]:
+        """Begin to collect every member's tensor, in the order of their ranks."""
+        gathered = [torch.empty_like(tensor) for _ in range(self.size)]
+        work = self._gloo.allgather([gathered], [tensor])
+        return self._begin(work, [tensor, *gathered]), gathered
+
+    def broadcast(self, tensor: torch.Tensor, source: int) -> Operation:
+        """Begin to replace ``tensor`` by that of rank ``source``."""
+        options = BroadcastOptions()
+        options.rootRank, options.rootTensor = source, 0
+        return self._begin(self._gloo.broadcast([tensor], options), [tensor])
+
+    def _begin(self, work: Any, buffers: Sequence[torch.Tensor]) -> Operation:
+        operation = Operation(work, buffers, self._wake)
+        self._begun = [each for each in self._begun if not each.over]
+        self._begun.append(operation)
+        return operation
+
+    def release(self) -> None:
+        """Let go of the group, in a thread: with an operation pending, that lasts until its peers or its time are up.
+
+        Whoever drops the last reference waits for the group's threads, so no name may keep it here.
+        """
+        box = [self._gloo, self._begun]
+        self._gloo, self._begun = None, []
+        if box[0] is not None:
+            reaper = threading.Thread(target=_reap, args=(box,), name="omnilearn-reaper", daemon=True)
+            with _REAPING:
+                # Only one that has started can be waited for.
+                reaper.start()
+                _REAPERS[:] = [*(each for each in _REAPERS if each.is_alive()), reaper]
+
+
+def _reap(box: list[Any]) -> None:
+    """Drop the last references to a group and its operations."""
+    box[0].abort()
+    box.clear()
+
+
+def form(assignment: Assignment, worker: str, wake: Callable[[], None]) -> Group:
+    """Form the group of a generation; blocks until all members are there. Raises RuntimeError if they are not."""
+    rank = [member.worker for member in assignment.members].index(worker)
+    if len(assignment.members) == 1:
+        return Group(assignment, rank, None, wake)
+    host, me = assignment.members[0], assignment.members[rank]
+    limit = timedelta(seconds=_FORMATION_SECONDS)
+    store = TCPStore(host.address, host.port, is_master=False, wait_for_workers=False, timeout=limit)
+    options: Any = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
+    options._devices = [ProcessGroupGloo.create_device(hostname=me.address)]
+    options._threads = _THREADS
+    options._timeout = limit
+    prefix = PrefixStore(f"generation/{assignment.generation}", store)
+    gloo = ProcessGroupGloo(prefix, rank, len(assignment.members), options)
+    gloo.set_timeout(timedelta(seconds=_OPERATION_SECONDS))
+    return Group(assignment, rank, gloo, wake)

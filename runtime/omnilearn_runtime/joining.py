@@ -1,0 +1,63 @@
+"""What a worker says when it joins: its device, its address, and the generation it is in. Used by `session`."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from urllib.parse import urlparse
+
+import torch
+from torch._C._distributed_c10d import TCPStore
+
+from omnilearn_core.api.messages import Join
+
+from . import cpu
+from .environment import Environment
+from .group import open_store
+from .managed import UnsuitableError
+from .membership import Membership
+from .saving import Saving
+
+
+def find_device(environment: Environment) -> torch.device:
+    """Return the device to compute on; raises UnsuitableError if the job wants one that is not there."""
+    if environment.device == "gpu" and not torch.cuda.is_available():
+        raise UnsuitableError(
+            "this worker should compute on a GPU, but torch sees none: give the pod a GPU (resources.limits), or use "
+            "an image whose torch fits the driver, or set the group's device to cpu"
+        )
+    wants = environment.device == "gpu" or (environment.alone and not environment.device)
+    return torch.device("cuda" if wants and torch.cuda.is_available() else "cpu")
+
+
+def describe(environment: Environment, saving: Saving, membership: Callable[[], Membership]) -> Callable[[], Join]:
+    """Return the function that makes this worker's `join`, now and after every reconnection."""
+    address = environment.address or _own_address(environment.coordinator or "")
+    store: TCPStore = open_store(address)
+    last = saving.last_generation
+
+    def join() -> Join:
+        known = membership()
+        entered = known.entered
+        return Join(
+            device="gpu" if environment.device == "gpu" else "cpu",
+            address=address,
+            port=store.port,
+            cpu_quota=cpu.cpu_quota(),
+            last_generation=max(last, known.last_generation),
+            round=None if entered is None else known.round,
+            generation=None if entered is None else entered.generation,
+            members=None if entered is None else entered.members,
+            plan=None if entered is None else known.plan,
+            law_state=known.law_state,
+        )
+
+    return join
+
+
+def _own_address(coordinator: str) -> str:
+    """Return the address of the interface that leads to the coordinator; no packet is sent to find out."""
+    parts = urlparse(coordinator)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((parts.hostname or "127.0.0.1", parts.port or 80))
+        return str(probe.getsockname()[0])

@@ -1,0 +1,78 @@
+"""The model's side of a round: collects gradients, applies their mean, and knows the state that others are healed with.
+
+Knows nothing of members. Used by `rounds`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from .buckets import Buckets
+from .element import Whole
+from .managed import Managed
+from .reduction import Reduction
+from .running import RunningStatistics
+
+log = logging.getLogger("omnilearn")
+
+
+class Learner:
+    """The managed objects, with this worker's sums for the next update."""
+
+    def __init__(self, managed: Managed) -> None:
+        self.managed = managed
+        self.buckets = self._new_buckets()
+        self._statistics = RunningStatistics(managed)
+
+    def backward(self, run: Callable[[], object], weight: float, ready: Callable[[int], None] | None) -> None:
+        """Run a backward pass and add its gradients, times ``weight``, to the sums."""
+        self.buckets.backward(run, weight, ready)
+
+    def contribution(self, samples: int) -> Tensor | None:
+        """Return this worker's running statistics times its samples; None if the model has none."""
+        return self._statistics.contribution(samples)
+
+    def forget(self) -> None:
+        """Drop all sums."""
+        self.buckets.discard_gradients()
+        self.buckets.clear()
+
+    def refresh(self) -> None:
+        """Follow the script if it has frozen or unfrozen parameters, as all workers do at the same round."""
+        if [name for name, _ in self.managed.trainable()] != self.buckets.names:
+            self.buckets.close()
+            self.buckets = self._new_buckets()
+
+    def update(self, reduction: Reduction, whole: Whole, statistics: Tensor | None) -> bool:
+        """Update the model with what was reduced; False if the step is skipped, by all members alike."""
+        finite = whole.weight > 0 and reduction.give(whole)
+        if not finite:
+            log.warning("a step is skipped: its gradient is not finite, or its weights sum to 0")
+        # A gradient scaler looks for itself, and learns from it.
+        if finite or (self.managed.scaler is not None and whole.weight > 0):
+            self.managed.update()
+        if finite and not self.managed.scheduler_per_epoch:
+            self.managed.schedule()
+        self._statistics.apply(statistics if finite else None, whole.samples)
+        reduction.recycle()
+        self.buckets.clear()
+        return finite
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the state after the last update."""
+        return self._statistics.as_committed(self.managed.to_tree)
+
+    def load(self, tree: dict[str, Any]) -> None:
+        """Become that state; the sums belong to another."""
+        self.managed.load(tree)
+        self._statistics.commit()
+        self.forget()
+        self.refresh()
+
+    def _new_buckets(self) -> Buckets:
+        trainable = self.managed.trainable()
+        return Buckets([parameter for _, parameter in trainable], [name for name, _ in trainable])

@@ -1,0 +1,145 @@
+"""The permanent connection to the coordinator: two threads that can neither fail nor delay training.
+
+One thread receives and reconnects, with back-off; one sends. Messages that cannot be sent are dropped: after a
+reconnection the worker says anew where it is, and everything else repeats itself.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable
+from urllib.parse import urlparse
+
+from pydantic import ValidationError
+from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
+
+from omnilearn_core.api.messages import LARGEST_MESSAGE, TO_WORKER, FromWorker, ToWorker, to_frame
+from omnilearn_core.api.names import worker_path
+
+from .environment import Environment
+
+log = logging.getLogger("omnilearn")
+
+_OPEN_SECONDS = 10.0
+_FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.05, 2.0
+_LONGEST_QUEUE = 1000
+
+
+class RefusedError(RuntimeError):
+    """The coordinator does not let this worker in; trying again is in vain."""
+
+
+class Link:
+    """A connection that comes back by itself. ``on_open`` gives the messages that begin each connection."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        on_open: Callable[[], list[FromWorker]],
+        on_message: Callable[[ToWorker], None],
+        on_refused: Callable[[RefusedError], None],
+    ) -> None:
+        self._url = f"{environment.coordinator}{worker_path(environment.job, environment.worker)}"
+        self._headers = {"Authorization": f"Bearer {environment.token}"}
+        self._on_open, self._on_message, self._on_refused = on_open, on_message, on_refused
+        self._outbox: queue.SimpleQueue[FromWorker | None] = queue.SimpleQueue()
+        self._connection: Connection | None = None
+        self._closing = threading.Event()
+        self._term = 0
+        self.lost_since: float | None = time.monotonic()
+        self._receiver = threading.Thread(target=self._receive_for_ever, name="omnilearn-link", daemon=True)
+        self._sender = threading.Thread(target=self._send_for_ever, name="omnilearn-send", daemon=True)
+
+    @property
+    def host(self) -> tuple[str, int]:
+        """Host and port of the coordinator."""
+        parts = urlparse(self._url)
+        return parts.hostname or "127.0.0.1", parts.port or 80
+
+    def start(self) -> None:
+        """Connect in the background."""
+        self._receiver.start()
+        self._sender.start()
+
+    def send(self, message: FromWorker) -> None:
+        """Queue a message; it is lost if the connection is. A signal handler may call this."""
+        if self._outbox.qsize() < _LONGEST_QUEUE:
+            self._outbox.put(message)
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Send what is queued, then hang up."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._outbox.put(None)
+        if self._sender.ident is not None:
+            self._sender.join(seconds)
+        connection = self._connection
+        if connection is not None:
+            threading.Thread(target=connection.close, daemon=True).start()
+            self._receiver.join(seconds)
+
+    def _send_for_ever(self) -> None:
+        while (message := self._outbox.get()) is not None:
+            connection = self._connection
+            if connection is None:
+                continue
+            try:
+                connection.send(to_frame(message))
+            except (WebSocketException, OSError) as error:
+                log.debug("a %s was not sent: %s", message.type, error)
+
+    def _receive_for_ever(self) -> None:
+        back_off = _FIRST_BACK_OFF
+        while not self._closing.is_set():
+            try:
+                with connect(
+                    self._url, additional_headers=self._headers, open_timeout=_OPEN_SECONDS, compression=None,
+                    max_size=4 * LARGEST_MESSAGE, ping_interval=None, proxy=None,
+                ) as connection:  # fmt: skip
+                    back_off = _FIRST_BACK_OFF
+                    self._serve(connection)
+            except InvalidStatus as error:
+                if error.response.status_code in (401, 403, 404):
+                    self._on_refused(RefusedError(_sentence(error)))
+                    return
+            except (WebSocketException, OSError, TimeoutError) as error:
+                log.debug("no connection to the coordinator: %s", error)
+            self._connection = None
+            self.lost_since = self.lost_since or time.monotonic()
+            # Everybody comes back at once after a restart: spread them a little.
+            self._closing.wait(back_off * random.uniform(0.5, 1.0))  # noqa: S311 - not for secrets
+            back_off = min(2 * back_off, _LONGEST_BACK_OFF)
+
+    def _serve(self, connection: Connection) -> None:
+        for opening in self._on_open():
+            connection.send(to_frame(opening))
+        self._connection = connection
+        for frame in connection:
+            try:
+                message = TO_WORKER.validate_json(frame)
+            except ValidationError as error:
+                log.warning("a message of the coordinator was not understood: %s", error.errors()[0]["msg"])
+                continue
+            term = getattr(message, "term", self._term)
+            if term < self._term:
+                log.warning("a coordinator of an earlier term (%d, not %d) is ignored", term, self._term)
+                return
+            self._term, self.lost_since = term, None
+            self._on_message(message)
+
+
+def _sentence(error: InvalidStatus) -> str:
+    status, body = error.response.status_code, error.response.body or b""
+    try:
+        said = str(json.loads(body)["sentence"])
+    except (ValueError, KeyError, TypeError):
+        said = body.decode(errors="replace")[:200]
+    return f"the coordinator refused this worker ({status}): {said}"

@@ -1,0 +1,298 @@
+"""The worker's side of membership: hears assignments, has their groups built beside training, and wakes whoever waits.
+
+Messages come in the link's thread, groups are formed in threads of their own; the training thread only asks and waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from omnilearn_core.api.messages import (
+    Assignment,
+    Broken,
+    Built,
+    Change,
+    Entered,
+    FromWorker,
+    GenerationId,
+    Join,
+    Leave,
+    Plan,
+    Refused,
+    Release,
+    Reply,
+    ToWorker,
+    Welcome,
+)
+
+from .environment import Environment
+from .faults import Faults, Point
+from .group import Group, Operation, await_reapers, form, tag
+from .link import Link, RefusedError
+from .waiting import AbandonedError, Board, Ending, ReleasedError
+
+log = logging.getLogger("omnilearn")
+
+# How long a worker that cannot go on waits for the coordinator before it gives up, and how often it says so.
+_ORPHAN_SECONDS = 600.0
+_SAY_EVERY_SECONDS = 10.0
+_REAP_SECONDS = 3.0
+
+
+class Membership(Board):
+    """What this worker knows of generations; shared between threads under one condition."""
+
+    def __init__(self, environment: Environment, describe: Callable[[], Join], faults: Faults) -> None:
+        super().__init__()
+        self._environment, self._describe, self._faults = environment, describe, faults
+        self._link = Link(environment, self._opening, self._hear, self._refuse)
+        self._joined = False
+        self._newest: Assignment | None = None
+        self._built: dict[GenerationId, Group] = {}
+        self._spoiled: GenerationId | None = None
+        self._broken: Broken | None = None
+        self.welcome: Welcome | None = None
+        self.current: Group | None = None
+        self.entered: Assignment | None = None
+        """The last generation whose model this worker has held."""
+
+        self.round = 0
+        self.plan: Plan | None = None
+        self.law_state: str | None = None
+        self.released: Release | None = None
+        self.report_seconds = 1.0
+        self.deadline: float | None = None
+        """When a worker that leaves stops waiting to be released."""
+
+    # Called by the session
+
+    def connect(self, seconds: float) -> Welcome:
+        """Connect and return the coordinator's welcome."""
+        self._link.start()
+        if not self.wait(lambda: self.welcome is not None, seconds) or self.welcome is None:
+            host, port = self._link.host
+            raise AbandonedError(f"no coordinator answers at {host}:{port} within {seconds:.0f} s")
+        return self.welcome
+
+    def join(self) -> None:
+        """Say, once, that this worker is ready to take part."""
+        if self._joined:
+            return
+        self._joined = True
+        self._link.send(self._describe())
+        self._faults.pass_by(Point.JOINED, self.round)
+
+    def send(self, message: FromWorker) -> None:
+        """Send a message if there is a connection."""
+        self._link.send(message)
+
+    def close(self) -> None:
+        """Hang up and let the groups go."""
+        self._link.close()
+        with self.changed:
+            groups = [*self._built.values(), *([self.current] if self.current else [])]
+            self._built, self.current = {}, None
+        for group in groups:
+            group.release()
+        await_reapers(_REAP_SECONDS)
+
+    # Called by the training thread, to wait
+
+    def wait_for(self, operations: Sequence[Operation], group: Group, *, any_newer: bool = False) -> Ending:
+        """Wait until the operations have completed, one has failed, or the generation has to be left."""
+        ended = self.wait(
+            lambda: (
+                all(operation.over for operation in operations)
+                or any(operation.error for operation in operations)
+                or self._is_superseded(group, any_newer=any_newer)
+                or self.lets_go()
+            ),
+            _ORPHAN_SECONDS,
+        )
+        error = next((operation.error for operation in operations if operation.error), None)
+        if error is not None:
+            self._say_broken(Broken(generation=group.id, why=error))
+            return Ending.FAILED
+        if ended and all(operation.over for operation in operations):
+            return Ending.COMPLETE
+        self.check()
+        return Ending.SUPERSEDED
+
+    def next_group(self, after: Group | None) -> Group:
+        """Wait for the built group of a generation newer than ``after``.
+
+        Says every now and then that it waits, because a lost coordinator is nobody's fault and nobody's news.
+        """
+        begun = time.monotonic()
+        while not self.wait(lambda: self.lets_go() or self._ready(after) is not None, _SAY_EVERY_SECONDS):
+            waited = time.monotonic() - begun
+            if waited > _ORPHAN_SECONDS and self._link.lost_since is not None:
+                raise AbandonedError(f"the coordinator has not been heard of for {waited:.0f} s: giving up")
+            log.warning("waiting for a generation to take part in, for %.0f s so far", waited)
+        self.check()
+        with self.changed:
+            group = self._ready(after)
+            if group is None:
+                # Superseded in this very moment: wait for its successor.
+                return self.next_group(after)
+            self._built.pop(group.id)
+        return group
+
+    def enter(self, group: Group, round_: int) -> None:
+        """Note, and tell, that this worker holds the model of ``group``'s generation."""
+        with self.changed:
+            self.current, self.entered, self.round = group, group.assignment, round_
+            self.plan = group.assignment.plan
+        self._link.send(Entered(generation=group.id, round=round_))
+        self._faults.pass_by(Point.ENTERED, round_)
+
+    def leave(self) -> None:
+        """Leave the present group, with whatever is pending in it."""
+        with self.changed:
+            group, self.current = self.current, None
+        if group is not None:
+            group.release()
+
+    def detach(self) -> None:
+        """Leave the present group without letting it go: the caller keeps it."""
+        with self.changed:
+            self.current = None
+
+    def give_up(self, group: Group, why: str) -> None:
+        """Ask for another generation with the same members: this one can reduce nothing any more."""
+        with self.changed:
+            self._spoiled = group.id
+        self._say_broken(Broken(generation=group.id, why=why))
+
+    def _say_broken(self, broken: Broken) -> None:
+        self._broken = broken
+        self._link.send(broken)
+
+    def check(self) -> None:
+        """Raise ReleasedError if this worker may go, or has to."""
+        if self.released is not None:
+            raise ReleasedError(self.released)
+        if self._gives_up():
+            raise ReleasedError(Release(why="the time to leave is over"))
+
+    def is_superseded(self, group: Group) -> bool:
+        """Tell whether the generation has to be left at once."""
+        return self._is_superseded(group, any_newer=False)
+
+    @property
+    def last_generation(self) -> int:
+        """The highest generation number that this worker has heard of."""
+        return 0 if self._newest is None else self._newest.generation.number
+
+    def ready_tag(self, group: Group) -> float:
+        """Return the tag of the planned generation that this worker is ready for, or 0."""
+        newest = self._newest
+        if newest is None or newest.change is not Change.PLANNED or newest.generation.number <= group.id.number:
+            return 0.0
+        ready = newest.generation in self._built or not self.is_in(newest)
+        return tag(newest.generation) if ready else 0.0
+
+    def is_in(self, assignment: Assignment | None = None) -> bool:
+        """Tell whether this worker is a member of the newest generation, or of the given one."""
+        asked = assignment or self._newest
+        return asked is not None and any(member.worker == self._environment.worker for member in asked.members)
+
+    def _is_superseded(self, group: Group, *, any_newer: bool) -> bool:
+        if self._spoiled == group.id:
+            return True
+        newest = self._newest
+        if newest is None or newest.generation.number <= group.id.number:
+            return False
+        # Whoever is only a joiner there has been given up by the others here.
+        given_up = any(each.fresh and each.worker == self._environment.worker for each in newest.members)
+        return any_newer or given_up or newest.change is not Change.PLANNED
+
+    def _ready(self, after: Group | None) -> Group | None:
+        newest = self._newest
+        if newest is None or (after is not None and newest.generation.number <= after.id.number):
+            return None
+        return self._built.get(newest.generation)
+
+    def lets_go(self) -> bool:
+        """Tell whether this worker may go, or has to."""
+        return self.released is not None or self._gives_up()
+
+    def _gives_up(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    # Called by the link
+
+    def _opening(self) -> list[FromWorker]:
+        """Begin a connection: nobody may have heard what was said on the last one."""
+        if not self._joined:
+            return []
+        said: list[FromWorker] = [self._describe()]
+        if self._broken is not None and self.current is not None and self._broken.generation == self.current.id:
+            said.append(self._broken)
+        if self.deadline is not None:
+            said.append(Leave(why="SIGTERM"))
+        return said
+
+    def _refuse(self, error: RefusedError) -> None:
+        with self.changed:
+            self.stop = error
+            self.changed.notify_all()
+
+    def _hear(self, message: ToWorker) -> None:
+        with self.changed:
+            match message:
+                case Welcome():
+                    self.welcome = message
+                    self.report_seconds = message.report_seconds
+                case Assignment():
+                    self._assigned(message)
+                case Reply():
+                    self._replied(message)
+                case Release():
+                    self.released = message
+                case Refused():
+                    log.warning("the coordinator refused a message: %s", message.sentence)
+            self.changed.notify_all()
+
+    def _replied(self, reply: Reply) -> None:
+        self.report_seconds = reply.report_seconds
+        self.law_state = reply.law_state or self.law_state
+        if reply.plan is not None and self.current is not None and reply.plan.generation == self.current.id:
+            self.plan = reply.plan
+
+    def _assigned(self, assignment: Assignment) -> None:
+        if self._newest is not None and assignment.generation.number <= self._newest.generation.number:
+            return
+        self._newest = assignment
+        self._faults.pass_by(Point.ASSIGNED, self.round)
+        old, self._built = list(self._built.values()), {}
+        for group in old:
+            group.release()
+        if self.is_in(assignment):
+            threading.Thread(target=self._form, args=(assignment,), name="omnilearn-form", daemon=True).start()
+
+    # Runs in a thread of its own for each generation
+
+    def _form(self, assignment: Assignment) -> None:
+        self._faults.pass_by(Point.FORMING, self.round)
+        try:
+            group = form(assignment, self._environment.worker, self.wake)
+        except (RuntimeError, ValueError) as error:
+            if self._newest is assignment:
+                self._link.send(
+                    Broken(generation=assignment.generation, why=str(error).split("\n", maxsplit=1)[0][:300])
+                )
+            return
+        with self.changed:
+            wanted = self._newest is assignment
+            if wanted:
+                self._built[assignment.generation] = group
+                self.changed.notify_all()
+        if not wanted:
+            group.release()
+            return
+        self._link.send(Built(generation=assignment.generation))
+        self._faults.pass_by(Point.BUILT, self.round)

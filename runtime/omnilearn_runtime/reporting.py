@@ -1,0 +1,132 @@
+"""What a worker tells: a report about once a second, which cannot delay training, and a trace for people."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from omnilearn_core.api.messages import GenerationId, WorkerReport
+
+from .element import Kind
+from .membership import Membership
+from .progress import Progress
+from .timing import Windows
+from .work import Committed
+
+log = logging.getLogger("omnilearn")
+
+# A control window has at least so many steps: CPU quotas make single short steps uneven.
+_FEWEST_STEPS = 3
+
+
+class Reporter:
+    """Collects what was committed and reports it until it is stopped."""
+
+    def __init__(self, worker: str, membership: Membership, quota: Callable[[], float | None]) -> None:
+        self._worker, self._membership, self._quota = worker, membership, quota
+        self._windows = Windows()
+        self._progress = Progress()
+        self._plan, self._share = 0, 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._report_for_ever, name="omnilearn-report", daemon=True)
+        self.total_samples: int | None = None
+        self.memory_bound: int | None = None
+        self.logged: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Begin to report."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Report no more."""
+        self._stop.set()
+
+    def committed(self, round_: Committed, *, whole: bool) -> None:
+        """Note a committed round; only undisturbed steps of a whole global batch say something about a share."""
+        self._progress, self._plan, self._share = round_.progress, round_.plan, round_.share
+        if round_.kind is Kind.STEP and whole and not round_.disturbed:
+            self._windows.add(round_.plan, round_.share, round_.lap, round_.loss)
+
+    def _report_for_ever(self) -> None:
+        while not self._stop.wait(self._membership.report_seconds):
+            generation = self._membership.entered
+            if generation is None:
+                continue
+            try:
+                self._membership.send(self.report(generation.generation))
+            except ValueError as error:
+                log.debug("a report was not sent: %s", error)
+
+    def report(self, generation: GenerationId) -> WorkerReport:
+        """Return what there is to say now."""
+        window, progress = self._windows.take(_FEWEST_STEPS), self._progress
+        measured: dict[str, Any] = {"steps": 0, "plan_version": self._plan, "share": self._share}
+        if window is not None:
+            steps, total = window.steps, window.total
+            measured = {
+                "steps": steps,
+                "plan_version": window.plan,
+                "share": window.share,
+                "compute_seconds": (total.compute + total.load) / steps,
+                "load_seconds": total.load / steps,
+                "reduce_seconds": total.reduce / steps,
+                "wait_seconds": total.wait / steps,
+                "step_seconds": total.step / steps,
+                "loss": window.loss if window.loss is not None and math.isfinite(window.loss) else None,
+            }
+        return WorkerReport(
+            worker=self._worker,
+            generation=generation,
+            step=progress.step,
+            epoch=progress.epoch,
+            samples=progress.samples,
+            total_samples=self.total_samples,
+            cpu_quota=self._quota(),
+            memory_bound=self.memory_bound,
+            skipped=progress.skipped,
+            logged={name: value for name, value in self.logged.items() if math.isfinite(value)},
+            **measured,
+        )
+
+
+class Trace:
+    """One JSON line for every committed round, if a file was asked for."""
+
+    def __init__(self, file: Path | None, *, hashes: bool) -> None:
+        self.hashes = hashes
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        self._file = None if file is None else file.open("a", buffering=1, encoding="utf-8")
+
+    def committed(self, round_: Committed, values: str) -> None:
+        """Write a round down."""
+        if self._file is None:
+            return
+        lap, progress = round_.lap, round_.progress
+        line = {
+            "round": progress.round, "step": progress.step, "kind": round_.kind.name.lower(), "epoch": progress.epoch,
+            "time": time.time(), "generation": str(round_.group.id), "members": round_.group.names,
+            "plan": round_.plan, "share": round_.share,
+            "interval": next(iter(round_.interval.to_list()), [0, 0]), "mine": round_.held.to_list(),
+            "samples": round_.samples, "loss": round_.loss if math.isfinite(round_.loss) else None,
+            "seconds": asdict(lap),
+            "disturbed": round_.disturbed, "hash": values,
+        }  # fmt: skip
+        self._file.write(json.dumps(line) + "\n")
+
+    @property
+    def on(self) -> bool:
+        """True if a file was asked for."""
+        return self._file is not None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()

@@ -1,0 +1,285 @@
+"""The engine: opens rounds, hands out their samples, reduces them, commits, and regroups when members change.
+
+Runs in the user's training thread only. `session` drives it; docs/protocol.md has the rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .element import Kind, Part, Whole
+from .entry import enter
+from .evaluation import Evaluation
+from .faults import Faults, Point
+from .group import Group
+from .learner import Learner
+from .ledger import Intervals, checksum, scaled
+from .membership import Membership
+from .progress import Progress
+from .reduction import Reduction
+from .rollcall import Record
+from .timing import Phase, Stopwatch
+from .waiting import Ending
+from .work import Committed, Open
+
+MOST_SKIPPED_IN_A_ROW = 10
+
+
+class DivergedError(RuntimeError):
+    """Too many gradients in a row were not finite."""
+
+
+class OutOfStepError(RuntimeError):
+    """The workers are at different places of the script."""
+
+
+class Rounds:
+    """One worker's part in the rounds of a job."""
+
+    def __init__(
+        self, learner: Learner, membership: Membership, faults: Faults, on_commit: Callable[[Committed], None]
+    ) -> None:
+        self.learner, self.membership, self._faults, self._on_commit = learner, membership, faults, on_commit
+        self.progress = Progress()
+        self.watch = Stopwatch()
+        self.open: Open | None = None
+        self.evaluation: Evaluation | None = None
+        self.resume: Callable[[int], dict[str, Any] | None] = lambda _: None
+        """Given the round that this worker holds, the state of a newer checkpoint, if there is one."""
+
+        self._plans: list[tuple[int, tuple[int, ...]]] = []
+        self._kept: tuple[int, Intervals] = (-1, Intervals.of())
+        self._reduction: Reduction | None = None
+        self._previous: Group | None = None
+
+    # The state that others are healed with
+
+    def record(self, *, fresh: bool, starting: bool) -> Record:
+        """Return what this worker says in a roll call; when a job starts, after a look for a checkpoint."""
+        resumed = self.resume(self.progress.round) if starting else None
+        if resumed is not None:
+            self.load(resumed)
+        managed, opened = self.learner.managed, self.open
+        values = managed.parameter_hash() if starting else ""
+        record = Record(self.progress.round, managed.fingerprint(), values, fresh)
+        if opened is None:
+            return record
+        record = replace(record, kind=int(opened.kind), held=opened.held)
+        if not record.fits():
+            self._forget_held()
+            record = replace(record, held=Intervals.of())
+        return record
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the state after the last committed round."""
+        return {"progress": self.progress.to_tree(), "managed": self.learner.to_tree()}
+
+    def load(self, tree: dict[str, Any]) -> None:
+        """Become that state; what was held belongs to another."""
+        self._forget_held()
+        self.learner.load(tree["managed"])
+        self.progress = Progress.from_tree(tree["progress"])
+
+    # Membership
+
+    @property
+    def group(self) -> Group | None:
+        """The generation that this worker is in."""
+        return self.membership.current
+
+    @property
+    def _rank(self) -> int:
+        group = self.group
+        return 0 if group is None else group.rank
+
+    def be_member(self) -> None:
+        """Take part: join if that has not been done, regroup if this generation has to be left."""
+        self.membership.join()
+        group = self.group
+        if group is None or self.membership.is_superseded(group):
+            self.regroup(group)
+
+    def regroup(self, after: Group | None) -> None:
+        """Enter a generation newer than ``after``; what is held of the open round stays held."""
+        if self.open is not None:
+            self.open.disturbed = True
+        self._drop_previous()
+        self._reduction = None
+        before = self.progress.round
+        entry = enter(self.membership, self, self._faults, after)
+        plan = entry.group.assignment.plan
+        shares = tuple(plan.shares.get(name, 0) for name in entry.group.names)
+        self._plans = [(plan.version, shares)] * 2
+        self._kept = (self.progress.round + 1, entry.verdict.held)
+        if self.open is not None and self.progress.round != before:
+            self.open = None
+        elif self.open is not None:
+            self._share_out(self.open)
+        self.watch.mark(Phase.REGROUP)
+
+    def _switch(self, group: Group) -> None:
+        """Change to the generation that all have built, with everybody at the same round."""
+        self._faults.pass_by(Point.SWITCHING, self.progress.round)
+        self.membership.detach()
+        self.regroup(group)
+        # The old group is kept until the new one has committed a round: a peer may still be reading from it.
+        self._previous = group
+
+    def _drop_previous(self) -> None:
+        if self._previous is not None:
+            self._previous.release()
+            self._previous = None
+
+    # A round
+
+    def begin(self, kind: Kind, epoch: int, interval: Intervals, size: int = 0) -> Open:
+        """Open the next round over the positions of ``interval``."""
+        self.learner.refresh()
+        opened = self.open = Open(kind, epoch, interval, size)
+        self._share_out(opened)
+        self._faults.pass_by(Point.COMPUTING if kind is Kind.STEP else Point.EVALUATING, self.progress.round + 1)
+        return opened
+
+    def _share_out(self, opened: Open) -> None:
+        """Give everybody its part of what nobody holds: all of it at first, the gaps after a loss."""
+        round_, kept = self._kept
+        gaps = opened.interval.minus(kept) if round_ == self.progress.round + 1 else opened.interval
+        opened.pending = gaps.split(scaled(gaps.size, self._plans[0][1]))[self._rank]
+
+    def next_slice(self, interval: Intervals) -> Intervals:
+        """Return this worker's part of the round after the open one, as it will be if nothing happens."""
+        return interval.split(scaled(interval.size, self._plans[1][1]))[self._rank]
+
+    def backward(self, run: Callable[[], object], piece: Intervals, weight: float, loss: float) -> None:
+        """Compute the gradients of a piece and hold them; if it is the last, their reduction begins meanwhile."""
+        opened, group = self._need_open(), self.group
+        last = piece.size == opened.pending.size
+        self._reduction = None
+        if last and group is not None and group.size > 1:
+            self._reduction = Reduction(group, self.membership, self.learner.buckets)
+        self.learner.backward(run, weight, None if self._reduction is None else self._fire)
+        opened.hold(piece, weight, loss)
+
+    def retry(self, piece: Intervals) -> None:
+        """Compute anew what is held, and a piece that did not fit into memory: it has left something in the sums."""
+        opened, group = self._need_open(), self.group
+        lost = opened.pending.union(opened.held, piece)
+        begun = self._reduction is not None and self._reduction.begun
+        self._forget_held()
+        opened.pending, opened.disturbed = lost, True
+        if begun and group is not None:
+            # Part of a wrong sum is on its way: this generation can reduce nothing any more.
+            self.membership.give_up(group, "out of memory in the middle of a reduction")
+
+    def _fire(self, number: int) -> None:
+        if self._reduction is not None:
+            self._reduction.fire(number)
+            if number == 0:
+                self._faults.pass_by(Point.FIRST_BUCKET, self.progress.round + 1)
+
+    def complete(self) -> bool:
+        """Reduce the open round and commit it; False if there is more to compute first."""
+        self.watch.mark(Phase.COMPUTE)
+        while (opened := self.open) is not None:
+            group = self.group
+            if group is None or self.membership.is_superseded(group):
+                self.regroup(group)
+            elif opened.pending:
+                return False
+            elif not self._attempt(opened, group):
+                self.regroup(group)
+        return True
+
+    def _attempt(self, opened: Open, group: Group) -> bool:
+        """Reduce once; False if the generation has to be left."""
+        reduction, self._reduction = self._reduction, None
+        step = opened.kind is Kind.STEP
+        if reduction is None or reduction.group is not group:
+            reduction = Reduction(group, self.membership, self.learner.buckets if step else None)
+        self._faults.pass_by(Point.REDUCING, self.progress.round + 1)
+        statistics = self.learner.contribution(opened.held.size) if step else None
+        if statistics is not None:
+            reduction.add(statistics)
+        if self.evaluation is not None and not self.evaluation.contribute(reduction, self.membership):
+            return False
+        ending, whole = reduction.finish(self._part(opened, group))
+        self.watch.mark(Phase.EXPOSED)
+        if ending is not Ending.COMPLETE or whole is None:
+            return False
+        if not whole.agreed:
+            raise OutOfStepError(
+                "the workers are at different places of the script: all must call step, evaluate and epochs alike"
+            )
+        self._faults.pass_by(Point.BEFORE_UPDATE, self.progress.round + 1)
+        self._commit(opened, reduction, whole, statistics)
+        self._close_round(opened, group, whole)
+        return True
+
+    def _part(self, opened: Open, group: Group) -> Part:
+        step = opened.kind is Kind.STEP
+        return Part(
+            kind=opened.kind,
+            round=self.progress.round + 1,
+            weight=opened.weight,
+            loss=opened.loss if math.isfinite(opened.loss) else 0.0,
+            samples=opened.held.size,
+            checksum=checksum(opened.held),
+            ready=self.membership.ready_tag(group) if step else 0.0,
+            exposed=self.watch.exposed,
+            plan=self.membership.plan,
+            touched=self.learner.buckets.touched() if step else torch.zeros(0, dtype=torch.float64),
+        )
+
+    def _commit(self, opened: Open, reduction: Reduction, whole: Whole, statistics: Tensor | None) -> None:
+        wanted = (opened.interval.size, checksum(opened.interval))
+        progress = self.progress.audited(wanted, (whole.samples, whole.checksum))
+        if opened.kind is Kind.STEP:
+            skipped = not self.learner.update(reduction, whole, statistics)
+            at = (opened.epoch, opened.end, opened.size)
+            self.progress = progress.after_step(at, whole.samples, skipped=skipped)
+        else:
+            self.progress = progress.after_round(None if self.evaluation is None else self.evaluation.result())
+        self._faults.pass_by(Point.AFTER_UPDATE, self.progress.round)
+
+    def _close_round(self, opened: Open, group: Group, whole: Whole) -> None:
+        version, shares = self._plans[0]
+        self._plans = [self._plans[1], (whole.version, whole.shares) if whole.version else self._plans[1]]
+        self.open = None
+        self.membership.round = self.progress.round
+        self._drop_previous()
+        self.watch.mark(Phase.COMPUTE)
+        lap = self.watch.lap(whole.least_exposed)
+        loss = whole.loss / whole.weight if whole.weight else 0.0
+        self._on_commit(
+            Committed(
+                opened.kind, self.progress, group, version, shares[group.rank], opened.interval, opened.held,
+                whole.samples, loss, lap, opened.disturbed,
+            )
+        )  # fmt: skip
+        if self.progress.skipped_in_a_row >= MOST_SKIPPED_IN_A_ROW and self.learner.managed.scaler is None:
+            raise DivergedError(
+                f"the gradients of {MOST_SKIPPED_IN_A_ROW} steps in a row were not finite: the training has diverged; "
+                "lower the learning rate, clip gradients (clip_norm), or look for a division by zero in the loss"
+            )
+        self.membership.check()
+        if whole.ready:
+            self._switch(group)
+
+    def _need_open(self) -> Open:
+        if self.open is None:
+            raise RuntimeError("there is no batch to step: call session.step once for each batch of session.batches")
+        return self.open
+
+    def _forget_held(self) -> None:
+        self.learner.forget()
+        self._reduction = None
+        if self.open is not None:
+            self.open.forget()
+        if self.evaluation is not None:
+            self.evaluation.clear()

@@ -1,0 +1,287 @@
+"""The session: what a training script sees. docs/training.md explains it; the engine is in `rounds`."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Generator, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from . import cpu
+from .alone import Alone
+from .ending import Exits, is_out_of_memory
+from .environment import Environment, read
+from .evaluating import Evaluator
+from .faults import Faults
+from .feeding import Feeder
+from .joining import describe, find_device
+from .learner import Learner
+from .ledger import Intervals, epoch_order
+from .loading import Loader
+from .managed import UnsuitableError, manage
+from .membership import Membership
+from .reporting import Reporter, Trace
+from .rounds import Rounds
+from .saving import Saving
+from .work import Committed
+
+log = logging.getLogger("omnilearn")
+
+_CONNECT_SECONDS = 60.0
+
+
+class Session:
+    """One worker's part in a job; alone, without a coordinator, the script is a job of one."""
+
+    def __init__(self, *, seed: int = 0, global_batch: int = 64, environment: Environment | None = None) -> None:
+        self._environment = environment or read()
+        self._seed = seed
+        quota = cpu.cpu_quota()
+        cpu.limit_threads(quota)
+        self.device = find_device(self._environment)
+        self._faults = Faults(self._environment.faults)
+        self._saving = Saving(self._environment, self._faults)
+        self._membership = self._connect(global_batch)
+        self._reporter = Reporter(self._environment.worker, self._membership, lambda: cpu.cpu_quota(environ={}))
+        self._trace = Trace(self._environment.trace_file, hashes=self._environment.trace_hashes)
+        self._exits = Exits(self._environment, self._membership, self._saving, self._faults)
+        self._rounds_or_none: Rounds | None = None
+        self._feeder: Feeder | None = None
+        self._pass = -1
+        self._passes: int | None = None
+        # The same parameters on every worker, whatever was drawn before.
+        torch.manual_seed(seed)
+        random.seed(seed)
+
+    def _connect(self, global_batch: int) -> Membership:
+        environment = self._environment
+        if environment.alone:
+            number = self._saving.last_generation + 1
+            return Alone(environment.worker, self.device.type, global_batch, number)
+        membership = Membership(
+            environment, describe(environment, self._saving, lambda: self._membership), self._faults
+        )
+        membership.connect(_CONNECT_SECONDS)
+        return membership
+
+    def __enter__(self) -> Self:
+        self._exits.listen()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if error is None and self._rounds_or_none is not None:
+                self._exits.finish(self._rounds)
+            elif error is not None:
+                self._exits.fail(error)
+        finally:
+            self._reporter.stop()
+            self._saving.close()
+            self._membership.close()
+            self._trace.close()
+            self._exits.close()
+
+    # What the script knows of itself
+
+    @property
+    def is_lead(self) -> bool:
+        """True on one worker at a time: for what only one should do."""
+        group = self._membership.current
+        return group is None or group.rank == 0
+
+    @property
+    def step_number(self) -> int:
+        """Updates of the model so far."""
+        return self._rounds.progress.step
+
+    @property
+    def global_batch(self) -> int:
+        """Samples of one step over all workers."""
+        welcome = self._membership.welcome
+        return 0 if welcome is None else welcome.global_batch
+
+    def log(self, **values: float) -> None:
+        """Show values in the status, the metrics and the plots; the lead's count."""
+        self._reporter.logged.update({name: float(value) for name, value in values.items()})
+
+    # Setting up
+
+    def manage(
+        self,
+        model: torch.nn.Module | Mapping[str, torch.nn.Module],
+        optimizer: torch.optim.Optimizer | Mapping[str, torch.optim.Optimizer],
+        *,
+        scheduler: Any = None,
+        **rest: Any,
+    ) -> None:
+        """Say what is trained: joiners receive it and checkpoints hold it.
+
+        ``scheduler`` is stepped once per update, or once per epoch with ``scheduler_per_epoch=True``. Further:
+        ``scaler`` (torch.amp.GradScaler), ``clip_norm``, ``before_update`` (called when the mean gradients are
+        there) and ``extra`` (dictionaries, or objects with state_dict, by name).
+        """
+        if self._rounds_or_none is not None:
+            raise UnsuitableError("session.manage was called twice: give it all models and optimizers at once, by name")
+        extra = rest.pop("extra", None)
+        learner = Learner(manage(model, optimizer, scheduler, extra, **rest))
+        rounds = Rounds(learner, self._membership, self._faults, self._committed)
+        rounds.resume = self._saving.newer_than
+        resumed = None if self._is_late else self._saving.newer_than(0)
+        if resumed is not None:
+            rounds.load(resumed)
+        self._rounds_or_none = rounds
+        self._exits.save_on_exit(rounds)
+        if not self._environment.alone:
+            self._reporter.start()
+
+    @property
+    def _is_late(self) -> bool:
+        welcome = self._membership.welcome
+        return welcome is not None and welcome.running and self._membership.entered is None
+
+    @property
+    def _rounds(self) -> Rounds:
+        if self._rounds_or_none is None:
+            raise UnsuitableError("call session.manage(model, optimizer) before training")
+        return self._rounds_or_none
+
+    # Iterating
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """Yield the epochs that are left: a worker that joins begins where the others are."""
+        self._passes = count
+        welcome = self._membership.welcome
+        begin = welcome.epoch if self._is_late and welcome is not None else self._rounds.progress.epoch
+        for epoch in range(begin, count):
+            self._pass = epoch - 1
+            yield epoch
+            if self._rounds.learner.managed.scheduler_per_epoch:
+                self._rounds.learner.managed.schedule()
+        self._passes = None
+
+    def batches(  # noqa: PLR0913 - every one is a keyword with a default
+        self,
+        dataset: Any,
+        *,
+        epochs: int = 1,
+        steps: int | None = None,
+        shuffle: bool = True,
+        collate: Callable[[list[Any]], Any] | None = None,
+        workers: int = 0,
+        micro_batch: int | None = None,
+    ) -> Iterator[Any]:
+        """Yield micro-batches of this worker's share of each global batch, on its device; step each of them.
+
+        ``steps`` ends the pass after so many steps, on all workers alike. ``workers`` processes load ahead.
+        ``micro_batch`` is the most samples to be computed at once; a larger share comes in pieces.
+        """
+        loader = Loader(
+            dataset,
+            collate=collate,
+            workers=workers,
+            device=self.device,
+            pin=self.device.type == "cuda",
+            seed=self._seed,
+        )
+        feeder = Feeder(self._rounds, loader, len(dataset), self.global_batch)
+        feeder.micro = micro_batch
+        self._reporter.total_samples = len(dataset) * (self._passes or max(epochs, self._pass + 2))
+        limit = None if steps is None else self.step_number + steps
+        return self._exits.guard(self._iterate(feeder, loader, epochs, limit, shuffle=shuffle))
+
+    def _iterate(
+        self, feeder: Feeder, loader: Loader, epochs: int, limit: int | None, *, shuffle: bool
+    ) -> Generator[Any, None, None]:
+        self._feeder = feeder
+        try:
+            for _ in range(epochs):
+                self._pass += 1
+                order = epoch_order(feeder.size, self._seed, self._pass, shuffle)
+                yield from feeder.steps(self._pass, order, limit)
+        finally:
+            self._feeder = None
+            loader.close()
+
+    # Computing
+
+    def backward(self, loss: Tensor) -> None:
+        """Run backward for one of several losses of a batch; call `step` without a loss after the last."""
+        scaler = self._rounds.learner.managed.scaler
+        (loss if scaler is None else scaler.scale(loss)).backward()
+
+    def step(
+        self, loss: Tensor | Callable[..., Tensor] | None = None, *batch: Any, weight: float | None = None
+    ) -> None:
+        """Take a batch's loss into account; update the model when the whole global batch is there.
+
+        ``loss`` is a mean over the batch's samples, or over ``weight`` other things (tokens, valid pixels). Given as a
+        function of ``*batch``, it is computed here, and computed again in halves if it does not fit into memory.
+        """
+        feeder = self._feeder
+        if feeder is None or feeder.piece is None:
+            raise RuntimeError("there is no batch to step: call session.step once for each batch of session.batches")
+        piece, feeder.piece = feeder.piece, None
+        try:
+            self._compute(loss, batch, piece, weight)
+        except RuntimeError as error:
+            if not is_out_of_memory(error) or piece.size == 1:
+                raise
+            self._make_smaller(feeder, piece)
+        with self._exits.exiting():
+            self._rounds.complete()
+
+    def _compute(self, loss: Any, batch: tuple[Any, ...], piece: Intervals, weight: float | None) -> None:
+        value = loss(*batch) if callable(loss) and not isinstance(loss, Tensor) else loss
+        number = float(value.detach()) if isinstance(value, Tensor) else 0.0
+        run = (lambda: None) if value is None else (lambda: self.backward(value))
+        self._rounds.backward(run, piece, float(piece.size) if weight is None else float(weight), number)
+
+    def _make_smaller(self, feeder: Feeder, piece: Intervals) -> None:
+        feeder.micro = max(1, piece.size // 2)
+        self._reporter.memory_bound = feeder.micro
+        log.warning("%d samples do not fit into memory: going on with %d at once", piece.size, feeder.micro)
+        self._rounds.retry(piece)
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def evaluate(
+        self,
+        dataset: Any,
+        function: Callable[..., Mapping[str, Any]],
+        *,
+        batch: int = 256,
+        collate: Callable[[list[Any]], Any] | None = None,
+        workers: int = 0,
+    ) -> dict[str, Any]:
+        """Return the sums of ``function`` over the dataset, which the members share; exact, even if some are lost.
+
+        ``function`` is called with a batch, as `batches` would give it, and returns sums by name. The models are in
+        evaluation mode and no gradients are recorded.
+        """
+        rounds = self._rounds
+        if 0 <= self._pass < rounds.progress.epoch and self._membership.current is not None:
+            return dict(rounds.progress.result)  # the others are past this one already
+        loader = Loader(dataset, collate=collate, workers=workers, device=self.device, seed=self._seed)
+        evaluator = Evaluator(loader, len(dataset), batch, function)
+        try:
+            with self._exits.exiting(), torch.no_grad(), rounds.learner.managed.evaluating():
+                return evaluator.alone() if self._is_late else evaluator.together(rounds)
+        finally:
+            rounds.evaluation = None
+            loader.close()
+
+    def _committed(self, round_: Committed) -> None:
+        """Do what follows a commit; the engine calls this."""
+        if self._trace.on:
+            self._trace.committed(round_, self._rounds.learner.managed.parameter_hash() if self._trace.hashes else "")
+        whole = round_.interval.size == self.global_batch
+        self._reporter.committed(round_, whole=whole)
+        self._saving.committed(
+            round_.group.id.number, round_.progress.round, lead=round_.group.rank == 0, read=self._rounds.to_tree
+        )
