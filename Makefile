@@ -18,10 +18,9 @@ endif
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Show why uneven shares win: a simulated cluster, as a table and a picture
-	@$(BIN)/omnilearn simulate examples/digits/job.yaml \
-		--slow 120:big-0=0.4 --lose 200:middle-1 --join 280:middle \
-		--plot out/demo.png --json out/demo.json
+demo: $(READY) ## Train a real model on four unlike workers, kill one and add one; ends with a picture
+	@$(BIN)/omnilearn run examples/digits/job.yaml --kill step40:middle-1 --add step50:small --output out/demo
+	@echo "picture: out/demo/shares.png"
 
 check: $(READY) ## The inner loop: format, lint, types, imports, generated files, unit tests
 	@$(STAGES) format lint types imports generated unit

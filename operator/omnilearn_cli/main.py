@@ -17,6 +17,7 @@ from omnilearn_core.control.shares import ImpossibleSplitError
 
 from . import options, simulation, validation, whatif
 from .jobs import BadJobError, the_job
+from .local import command
 
 app = typer.Typer(
     help="Train one model on unlike workers, each with the share that it can carry.",
@@ -102,6 +103,9 @@ def _present(comparison: simulation.Comparison, notes: list[str], plot: Path | N
     except OSError as error:
         typer.echo(f"{error.filename or plot or figures} cannot be written: {error.strerror or error}", err=True)
         raise typer.Exit(code=1) from None
+
+
+app.command()(command.run)
 
 
 @app.command()

@@ -1,0 +1,47 @@
+"""What the end of a worker's process means, and when the next one starts. Pure."""
+
+from __future__ import annotations
+
+import signal
+from enum import StrEnum
+
+_FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 10.0
+# A process that ran so long has not failed at its start: the back-off begins anew.
+STEADY_SECONDS = 60.0
+_TERMINATED = (128 + signal.SIGTERM, -signal.SIGTERM)
+# What the runtime exits with if its script has to start anew to be in step with the others: nobody's failure.
+_START_ANEW = 75
+
+
+class Meaning(StrEnum):
+    """How a process that ended counts."""
+
+    FINISHED = "finished"
+    PREEMPTED = "preempted"
+    FAILED = "failed"
+
+
+def meaning_of(code: int, *, on_purpose: bool, over: bool) -> Meaning:
+    """Say how an exit counts; `on_purpose` if a fault of the script ended it, `over` if the job is complete."""
+    if over and code == 0:
+        return Meaning.FINISHED
+    if on_purpose or code in (*_TERMINATED, _START_ANEW):
+        return Meaning.PREEMPTED
+    return Meaning.FAILED
+
+
+def back_off(endings: int) -> float:
+    """Return the seconds to wait after so many endings in a row."""
+    return min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(max(endings, 1) - 1, 10))
+
+
+def words_for(code: int) -> str:
+    """Say in words how a process ended."""
+    if code < 0:
+        try:
+            return f"was ended by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was ended by signal {-code}"
+    if code == 0:
+        return "ended before the job was complete"
+    return f"exited with {code}"
