@@ -1,0 +1,182 @@
+"""A fleet of worker processes, each in a cgroup with its own CPU limit, and a coordinator for their jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from omnilearn_cli.local.limits import open_limits
+from omnilearn_coordinator.credentials import Tokens
+from omnilearn_coordinator.service import Coordinator
+from omnilearn_coordinator.settings import GroupSettings, JobSettings
+from omnilearn_coordinator.view import JobView
+
+_JOB = "bench"
+_ANSWER_SECONDS = 600.0
+
+
+class Worker:
+    """One process and the pipe to it."""
+
+    def __init__(self, name: str, procs: Path | None) -> None:
+        self.name = name
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "benchmarks.fleet_worker"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, bufsize=1
+        )
+        if self.process.stdin is None or self.process.stdout is None:
+            raise RuntimeError("a worker was started without pipes")
+        self._input, self._output = self.process.stdin, self.process.stdout
+        if procs is not None:
+            procs.write_text(str(self.process.pid), encoding="ascii")
+
+    def tell(self, order: dict[str, Any]) -> None:
+        """Give an order."""
+        self._input.write(json.dumps(order) + "\n")
+
+    def answer(self) -> dict[str, Any]:
+        """Return the answer to the last order."""
+        while line := self._output.readline():
+            if line.startswith("{"):
+                answer: dict[str, Any] = json.loads(line)
+                return answer
+        raise RuntimeError(f"{self.name} ended with {self.process.wait()}: its last words are above")
+
+
+class Fleet:
+    """Workers alike but for their CPU limits."""
+
+    def __init__(self, size: int) -> None:
+        self.names = [f"{_JOB}-w-{index}" for index in range(size)]
+        self._limits = open_limits(os.getpid())
+        if not self._limits.enforced:
+            raise SystemExit("this benchmark needs CPU limits: run it as root, or where a cgroup can be made")
+        self._workers = [Worker(name, self._limits.make(name, 1.0)) for name in self.names]
+        for worker in self._workers:
+            worker.answer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers:
+            worker.process.kill()
+            worker.process.wait()
+            self._limits.remove(worker.name)
+
+    def limit(self, cpus: Sequence[float]) -> None:
+        """Give every worker its CPUs."""
+        for name, each in zip(self.names, cpus, strict=True):
+            self._limits.change(name, each)
+
+    def order(self, orders: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Give each worker an order at the same time; return their answers."""
+        for worker, order in zip(self._workers, orders, strict=True):
+            worker.tell(order)
+        return [worker.answer() for worker in self._workers]
+
+    def solo(self, batches: Sequence[int], seconds: float, *, together: bool) -> list[float]:
+        """Return everybody's samples per second by itself: all at the same time, or one after the other."""
+        orders = [{"do": "solo", "batch": batch, "seconds": seconds} for batch in batches]
+        if together:
+            return [_speed(answer) for answer in self.order(orders)]
+        speeds = []
+        for worker, order in zip(self._workers, orders, strict=True):
+            worker.tell(order)
+            speeds.append(_speed(worker.answer()))
+        return speeds
+
+    def ddp(self, batch: int, steps: int) -> list[float]:
+        """Train with DistributedDataParallel; return when each step ended."""
+        world, port = len(self.names), _free_port()
+        share = {"do": "ddp", "world": world, "port": port, "batch": batch // world, "steps": steps}
+        return list(self.order([share | {"rank": rank} for rank in range(world)])[0]["times"][1:])
+
+    def joint(
+        self, settings: JobSettings, steps: int, watch: Callable[[JobView], None] = lambda _: None
+    ) -> tuple[list[float], JobView]:
+        """Train in a job; return when each step ended, and how the job stood at last."""
+        with Desk(settings) as desk, ThreadPoolExecutor(1) as pool:
+            orders = [
+                {"do": "joint", "job": settings.name, "worker": name, "steps": steps, **desk.place(name)}
+                for name in self.names
+            ]
+            answers = pool.submit(self.order, orders)
+            view = desk.view()
+            while not answers.done():
+                time.sleep(0.02)
+                now = desk.view()
+                view = now if now.members else view
+                watch(view)
+            times = max((answer["times"] for answer in answers.result()), key=len)
+            return list(times), view
+
+
+def settings_for(names: Sequence[str], law: str, batch: int) -> JobSettings:
+    """Return the settings of a job of these workers."""
+    settings = JobSettings(name=_JOB, global_batch=batch, law=law, fewest=len(names), most=len(names))
+    return replace(settings, expected=len(names), groups={name: GroupSettings("w") for name in names})
+
+
+class Desk:
+    """A coordinator in a thread of its own."""
+
+    def __init__(self, settings: JobSettings) -> None:
+        self._tokens = Tokens()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._coordinator = Coordinator(settings, self._tokens)
+        self._port = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._port = self._wait(self._coordinator.start("127.0.0.1", 0))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._wait(self._coordinator.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+
+    def place(self, worker: str) -> dict[str, Any]:
+        """Return where a worker finds this coordinator, and its credential."""
+        return {"coordinator": f"ws://127.0.0.1:{self._port}", "token": self._tokens.issue(worker, 0)}
+
+    def view(self) -> JobView:
+        """Return how the job stands."""
+        view: JobView = self._wait(self._look())
+        return view
+
+    async def _look(self) -> JobView:
+        return self._coordinator.snapshot()
+
+    def _wait(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+
+def _speed(answer: dict[str, Any]) -> float:
+    times = answer["times"]
+    return float(answer["samples"] / (times[-1] - times[0]))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
