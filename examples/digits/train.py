@@ -1,7 +1,7 @@
 """Train a small convolutional net on scikit-learn's digits: no download, a minute on two cores.
 
 Run it alone (`python train.py`), or on several unlike workers (`omnilearn run job.yaml`, `kubectl apply -f job.yaml`):
-the script is the same. EPOCHS, LEARNING_RATE and WIDTH can be set in the environment.
+the script is the same. EPOCHS, LEARNING_RATE, WIDTH and SEED can be set in the environment.
 """
 
 import os
@@ -17,6 +17,7 @@ import omnilearn_runtime as omnilearn
 EPOCHS = int(os.environ.get("EPOCHS", "30"))
 LEARNING_RATE = float(os.environ.get("LEARNING_RATE", "0.05"))
 WIDTH = int(os.environ.get("WIDTH", "48"))
+SEED = int(os.environ.get("SEED", "0"))
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:
@@ -50,7 +51,7 @@ def network() -> nn.Module:
 def main() -> None:
     """Train, and evaluate after every epoch."""
     train, test = digits()
-    with omnilearn.Session(global_batch=256) as session:
+    with omnilearn.Session(seed=SEED, global_batch=256) as session:
         model = network().to(session.device)
         optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=0.9, weight_decay=5e-4)
         scheduler = torch.optim.lr_scheduler.OneCycleLR(
