@@ -12,8 +12,9 @@ $(shell rm -f $(READY))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint format generate bench lock clean \
-	stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-apiserver stage-bench stage-demo
+.PHONY: help demo check test lint format generate bench chaos lock clean \
+	stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-exact stage-chaos stage-apiserver \
+	stage-bench stage-demo
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,8 +26,8 @@ demo: $(READY) ## Train a real model on four unlike workers, kill one and add on
 check: $(READY) ## The inner loop: format, lint, types, imports, generated files, unit tests
 	@$(STAGES) format lint types imports generated unit
 
-test: $(READY) ## Everything: check, the API server's own validation, a part of the benchmark, the demo
-	@$(STAGES) format lint types imports generated unit apiserver bench demo
+test: $(READY) ## Everything: check, exactness, a part of the chaos, the API server's own validation, the demo
+	@$(STAGES) format lint types imports generated unit exact chaos apiserver bench demo
 
 lint: $(READY) ## Format, lint, types and import contracts, without changing a file
 	@$(STAGES) format lint types imports
@@ -37,8 +38,13 @@ format: $(READY) ## Rewrite the sources the way the linter wants them
 generate: $(READY) ## Write the CRD from the models
 	@$(BIN)/omnilearn crd > $(CRD).new && mv $(CRD).new $(CRD) && wc -c $(CRD)
 
-bench: $(READY) ## Compare all control laws with the oracle: goals, table, JSON and picture in out/
-	@$(BIN)/python -m benchmarks.laws --json out/laws.json --plot out/laws.png
+bench: $(READY) ## All benchmarks, about an hour on a quiet machine: tables, JSON and pictures in out/
+	@for each in laws training recovery accuracy coordinator; do \
+		$(BIN)/python -m benchmarks.$$each --json out/$$each.json --plot out/$$each.png || exit 1; done
+	@$(BIN)/python -m benchmarks.peers --json out/peers.json
+
+chaos: $(READY) ## A thousand seeded faults against real processes
+	@FAULTS=1000 $(BIN)/pytest tests/chaos
 
 lock: $(READY) ## Raise the pinned dependencies to the newest that pyproject.toml allows
 	@UV=$(BIN)/uv scripts/lock.sh
@@ -50,7 +56,7 @@ clean: ## Remove everything that make has made here (the build of the API server
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml scripts/setup.sh
 	@PYTHON=$(PYTHON) scripts/setup.sh
 
-stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-apiserver stage-bench: $(READY)
+stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-exact stage-chaos stage-apiserver stage-bench: $(READY)
 
 stage-format:
 	@$(BIN)/ruff format --check --quiet --diff .
@@ -64,6 +70,10 @@ stage-generated:
 	@$(BIN)/omnilearn crd | diff -u $(CRD) - || { echo "$(CRD) is stale: run make generate"; exit 1; }
 stage-unit:
 	@$(BIN)/pytest --cov --cov-report=term tests/unit
+stage-exact:
+	@$(BIN)/pytest tests/exactness
+stage-chaos:
+	@$(BIN)/pytest tests/chaos
 stage-apiserver:
 	@$(BIN)/pytest tests/integration
 stage-bench:

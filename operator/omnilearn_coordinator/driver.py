@@ -66,6 +66,7 @@ class Driver:
         self.loss: float | None = None
         self.logged: dict[str, float] = {}
 
+        self._memory_bounds: dict[str, int] = {}
         self._joins: dict[str, messages.Join] = {}
         self._replies: dict[tuple[GenerationId, int | None], str] = {}
         self._assignments: dict[GenerationId, str] = {}
@@ -90,6 +91,7 @@ class Driver:
             global_batch=self.settings.global_batch,
             running=standing is not None or self.state.adopting_since is not None,
             epoch=self.leading.epoch if self.leading and standing else 0,
+            memory_bound=self._memory_bounds.get(worker),
             report_seconds=self.report_seconds,
         )
         self._send(worker, to_frame(welcome))
@@ -192,6 +194,8 @@ class Driver:
             return
         if report.steps:
             self.measured[worker] = report
+        if report.memory_bound is not None:
+            self._memory_bounds[worker] = report.memory_bound
         if self.leading is None or report.step >= self.leading.step:
             self.leading = report
             self.loss = self.loss if report.loss is None else report.loss

@@ -219,6 +219,9 @@ class Welcome(ApiModel):
     """True if a generation holds the model already: this worker will be given it."""
 
     epoch: Number = 0
+    memory_bound: Share | None = None
+    """The most samples that fitted into this worker's memory at once, in an earlier attempt."""
+
     report_seconds: Annotated[float, Field(gt=0, le=3600)]
 
 
