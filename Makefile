@@ -44,7 +44,7 @@ bench: $(READY) ## All benchmarks, about an hour on a quiet machine: tables, JSO
 	@$(BIN)/python -m benchmarks.peers --json out/peers.json
 
 chaos: $(READY) ## A thousand seeded faults against real processes
-	@FAULTS=1000 $(BIN)/pytest tests/chaos
+	@FAULTS=1000 $(BIN)/pytest tests/chaos/test_chaos.py
 
 lock: $(READY) ## Raise the pinned dependencies to the newest that pyproject.toml allows
 	@UV=$(BIN)/uv scripts/lock.sh

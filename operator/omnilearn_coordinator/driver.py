@@ -66,6 +66,7 @@ class Driver:
         self.loss: float | None = None
         self.logged: dict[str, float] = {}
 
+        self._heard: dict[str, tuple[events.Heard, float]] = {}
         self._memory_bounds: dict[str, int] = {}
         self._joins: dict[str, messages.Join] = {}
         self._replies: dict[tuple[GenerationId, int | None], str] = {}
@@ -118,6 +119,7 @@ class Driver:
 
     def look(self, now: float) -> float:
         """Do everything that is due; return in how many seconds to look again at the latest."""
+        self._take_in_reports(now)
         late = 0.0 if self._looked is None else now - self._looked - self._pause
         if late > _HELD_UP_SECONDS:
             self.state = membership.observe(self.state, events.HeldUp(late), now)
@@ -127,6 +129,12 @@ class Driver:
         self._plan(now)
         self._looked, self._pause = now, membership.next_look(self.state, now)
         return self._pause
+
+    def _take_in_reports(self, now: float) -> None:
+        """Have the state machine hear of all who have reported since it was last looked at."""
+        if self._heard:
+            self.state = membership.observe(self.state, events.HeardAll(tuple(self._heard.values())), now)
+            self._heard = {}
 
     def _do(self, action: Action, now: float) -> None:
         match action:
@@ -186,9 +194,7 @@ class Driver:
             self._happened(Happening(Kind.PLAN, sentence))
 
     def _reported(self, worker: str, connection: int, report: WorkerReport, now: float) -> None:
-        self.state = membership.observe(
-            self.state, events.Heard(worker, connection, report.generation, report.step), now
-        )
+        self._heard[worker] = events.Heard(worker, connection, report.generation, report.step), now
         record = self.state.workers.get(worker)
         if record is None or record.connection != connection:
             return

@@ -17,6 +17,7 @@ from omnilearn_core.api.messages import (
 
 from .group import Group, Operation
 from .membership import Membership
+from .nccl import CudaOperation
 from .waiting import Board, Ending, ReleasedError
 
 
@@ -79,6 +80,8 @@ class Alone(Membership):
         """Nothing is planned."""
         return 0.0
 
-    def wait_for(self, operations: Sequence[Operation], group: Group, *, any_newer: bool = False) -> Ending:
+    def wait_for(
+        self, operations: Sequence[Operation | CudaOperation], group: Group, *, any_newer: bool = False
+    ) -> Ending:
         """There is nothing to wait for."""
         return Ending.COMPLETE

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from .managed import UnsuitableError
+
 # Large enough to use a network well, small enough to overlap with backward.
 BUCKET_BYTES = 8 * 2**20
 _HALVES = (torch.float16, torch.bfloat16)
@@ -39,17 +41,22 @@ class Bucket:
     def add(self, place: int, gradient: Tensor, weight: float) -> None:
         """Add a gradient, times its weight, to the sums."""
         view = self.views[place]
+        if weight == 0:
+            # The mean over nothing has no gradient that counts: often it is not even a number.
+            gradient = torch.zeros_like(gradient)
         if self.touched[place]:
             view.add_(gradient, alpha=weight)
         else:
             torch.mul(gradient, weight, out=view) if gradient.dtype == view.dtype else view.copy_(gradient).mul_(weight)
             self.touched[place] = True
 
-    def copy(self) -> Tensor:
-        """Return a copy of the sums on the CPU, to be reduced."""
+    def copy(self, *, on_device: bool = False) -> Tensor:
+        """Return a copy of the sums, to be reduced: on the CPU, unless it can be reduced on the device."""
         for view, touched in zip(self.views, self.touched, strict=True):
             if not touched:
                 view.zero_()
+        if self.sums.device.type != "cpu" and on_device:
+            return self.sums.clone()
         if self.sums.device.type != "cpu":
             # Pinned, so that the way back is fast, too. Written for mixed CPU and CUDA members; not run on CUDA yet.
             staged = torch.empty(self.sums.shape, dtype=self.sums.dtype, device="cpu", pin_memory=True)
@@ -158,7 +165,7 @@ class Buckets:
             return
         if gradient.is_sparse:
             name = self.names[self.buckets[number].indices[place]]
-            raise TypeError(f"the gradient of {name} is sparse, which cannot be reduced: use sparse=False")
+            raise UnsuitableError(f"the gradient of {name} is sparse, which cannot be reduced: use sparse=False")
         with torch.no_grad():
             self.buckets[number].add(place, gradient, weight)
         parameter.grad = None

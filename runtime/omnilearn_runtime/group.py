@@ -18,13 +18,14 @@ import torch
 from torch._C._distributed_c10d import (
     AllreduceOptions,
     BroadcastOptions,
-    PrefixStore,
     ProcessGroupGloo,
     ReduceOp,
-    TCPStore,
 )
 
 from omnilearn_core.api.messages import Assignment, GenerationId
+
+from .nccl import CudaOperation, form_nccl
+from .store import StoreClient
 
 log = logging.getLogger("omnilearn")
 
@@ -46,11 +47,6 @@ def await_reapers(seconds: float) -> None:
         reapers = tuple(_REAPERS)
     for reaper in reapers:
         reaper.join(max(0.0, limit - time.monotonic()))
-
-
-def open_store(address: str) -> TCPStore:
-    """Open this worker's own store, for the generations in which it is rank 0."""
-    return TCPStore(address, 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=_FORMATION_SECONDS))
 
 
 def tag(generation: GenerationId) -> float:
@@ -82,17 +78,28 @@ class Operation:
 class Group:
     """The members of a generation, as seen by this one: rank, size, and the operations among them."""
 
-    def __init__(self, assignment: Assignment, rank: int, gloo: Any, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, assignment: Assignment, rank: int, gloo: Any, wake: Callable[[], None], nccl: Any = None
+    ) -> None:
         self.assignment, self.rank, self.size = assignment, rank, len(assignment.members)
         self.id = assignment.generation
         self.names = [member.worker for member in assignment.members]
-        self._gloo, self._wake = gloo, wake
-        self._begun: list[Operation] = []
+        self._gloo, self._nccl, self._wake = gloo, nccl, wake
+        self._begun: list[Operation | CudaOperation] = []
 
-    def all_reduce(self, tensor: torch.Tensor) -> Operation:
+    @property
+    def on_device(self) -> bool:
+        """True if buckets are reduced on the devices that they are on."""
+        return self._nccl is not None
+
+    def all_reduce(self, tensor: torch.Tensor) -> Operation | CudaOperation:
         """Begin to replace ``tensor`` by the sum over all members."""
         options = AllreduceOptions()
         options.reduceOp = ReduceOp(ReduceOp.SUM)
+        if tensor.is_cuda:
+            operation = CudaOperation(self._nccl.allreduce([tensor], options), [tensor], self._wake)
+            self._begun.append(operation)
+            return operation
         return self._begin(self._gloo.allreduce([tensor], options), [tensor])
 
     def all_gather(self, tensor: torch.Tensor) -> tuple[Operation, list[torch.Tensor]]:
@@ -118,8 +125,8 @@ class Group:
 
         Whoever drops the last reference waits for the group's threads, so no name may keep it here.
         """
-        box = [self._gloo, self._begun]
-        self._gloo, self._begun = None, []
+        box = [self._gloo, self._nccl, self._begun]
+        self._gloo, self._nccl, self._begun = None, None, []
         if box[0] is not None:
             reaper = threading.Thread(target=_reap, args=(box,), name="omnilearn-reaper", daemon=True)
             with _REAPING:
@@ -131,6 +138,8 @@ class Group:
 def _reap(box: list[Any]) -> None:
     """Drop the last references to a group and its operations."""
     box[0].abort()
+    if box[1] is not None:
+        box[1].abort()
     box.clear()
 
 
@@ -141,12 +150,17 @@ def form(assignment: Assignment, worker: str, wake: Callable[[], None]) -> Group
         return Group(assignment, rank, None, wake)
     host, me = assignment.members[0], assignment.members[rank]
     limit = timedelta(seconds=_FORMATION_SECONDS)
-    store = TCPStore(host.address, host.port, is_master=False, wait_for_workers=False, timeout=limit)
-    options: Any = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
-    options._devices = [ProcessGroupGloo.create_device(hostname=me.address)]
-    options._threads = _THREADS
-    options._timeout = limit
-    prefix = PrefixStore(f"generation/{assignment.generation}", store)
-    gloo = ProcessGroupGloo(prefix, rank, len(assignment.members), options)
-    gloo.set_timeout(timedelta(seconds=_OPERATION_SECONDS))
-    return Group(assignment, rank, gloo, wake)
+    store = StoreClient(host.address, host.port, str(assignment.generation), limit)
+    try:
+        options: Any = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
+        options._devices = [ProcessGroupGloo.create_device(hostname=me.address)]
+        options._threads = _THREADS
+        options._timeout = limit
+        gloo = ProcessGroupGloo(store, rank, len(assignment.members), options)
+        gloo.set_timeout(timedelta(seconds=_OPERATION_SECONDS))
+        nccl = None
+        if all(member.device == "gpu" for member in assignment.members):
+            nccl = form_nccl(store, host.address, rank, len(assignment.members), _OPERATION_SECONDS)
+    finally:
+        store.close()
+    return Group(assignment, rank, gloo, wake, nccl)

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from urllib.parse import urlparse
 
 import torch
-from torch._C._distributed_c10d import TCPStore
 
 from omnilearn_core.api.messages import Join
 
 from . import cpu
 from .environment import Environment
-from .group import open_store
 from .managed import UnsuitableError
 from .membership import Membership
 from .saving import Saving
+from .store import StoreServer
 
 
 def find_device(environment: Environment) -> torch.device:
@@ -33,7 +32,7 @@ def find_device(environment: Environment) -> torch.device:
 def describe(environment: Environment, saving: Saving, membership: Callable[[], Membership]) -> Callable[[], Join]:
     """Return the function that makes this worker's `join`, now and after every reconnection."""
     address = environment.address or _own_address(environment.coordinator or "")
-    store: TCPStore = open_store(address)
+    store = StoreServer(address)
     last = saving.last_generation
 
     def join() -> Join:

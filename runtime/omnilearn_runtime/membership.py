@@ -32,6 +32,7 @@ from .environment import Environment
 from .faults import Faults, Point
 from .group import Group, Operation, await_reapers, form, tag
 from .link import Link, RefusedError
+from .nccl import CudaOperation
 from .waiting import AbandonedError, Board, Ending, ReleasedError
 
 log = logging.getLogger("omnilearn")
@@ -101,7 +102,9 @@ class Membership(Board):
 
     # Called by the training thread, to wait
 
-    def wait_for(self, operations: Sequence[Operation], group: Group, *, any_newer: bool = False) -> Ending:
+    def wait_for(
+        self, operations: Sequence[Operation | CudaOperation], group: Group, *, any_newer: bool = False
+    ) -> Ending:
         """Wait until the operations have completed, one has failed, or the generation has to be left."""
         ended = self.wait(
             lambda: (
@@ -122,10 +125,7 @@ class Membership(Board):
         return Ending.SUPERSEDED
 
     def next_group(self, after: Group | None) -> Group:
-        """Wait for the built group of a generation newer than ``after``.
-
-        Says every now and then that it waits, because a lost coordinator is nobody's fault and nobody's news.
-        """
+        """Wait for the built group of a generation newer than ``after``; say every now and then that it waits."""
         begun = time.monotonic()
         while not self.wait(lambda: self.lets_go() or self._ready(after) is not None, _SAY_EVERY_SECONDS):
             waited = time.monotonic() - begun

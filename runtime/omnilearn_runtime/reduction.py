@@ -9,6 +9,7 @@ from .buckets import Buckets
 from .element import Part, Whole, from_vector, to_vector
 from .group import Group, Operation
 from .membership import Membership
+from .nccl import CudaOperation
 from .waiting import Ending
 
 
@@ -19,7 +20,7 @@ class Reduction:
         self.group, self._membership = group, membership
         self._buckets = [] if buckets is None else buckets.buckets
         self._copies: list[Tensor] = []
-        self._operations: list[Operation] = []
+        self._operations: list[Operation | CudaOperation] = []
         self._stale = False
 
     @property
@@ -31,7 +32,7 @@ class Reduction:
         """Reduce a bucket, whose sums are final for this attempt; must be called in index order."""
         if self._stale or number != len(self._copies):
             return
-        copy = self._buckets[number].copy()
+        copy = self._buckets[number].copy(on_device=self.group.on_device)
         self._copies.append(copy)
         self._begin(copy)
 

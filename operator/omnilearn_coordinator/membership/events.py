@@ -102,6 +102,13 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
+class HeardAll:
+    """Signs of life of many workers, each with its time: thousands a second would be too many events."""
+
+    heard: tuple[tuple[Heard, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HeldUp:
     """The coordinator itself did not run for so many seconds: nobody else was silent meanwhile."""
 
@@ -109,4 +116,4 @@ class HeldUp:
 
 
 WorkerEvent = Connected | Joined | Built | Entered | Broken | Heard | Leaving | Finished | Failed | Closed
-Event = WorkerEvent | HeldUp
+Event = WorkerEvent | HeardAll | HeldUp

@@ -18,6 +18,7 @@ from .events import (
     Failed,
     Finished,
     Heard,
+    HeardAll,
     HeldUp,
     Joined,
     Leaving,
@@ -32,6 +33,8 @@ def observe(state: State, event: Event, now: float) -> State:
     if isinstance(event, HeldUp):
         workers = {name: replace(w, heard=w.heard + event.seconds) for name, w in state.workers.items()}
         return replace(state, workers=workers)
+    if isinstance(event, HeardAll):
+        return _heard(state, event, now)
     if isinstance(event, Connected):
         return _connected(state, event, now)
     worker = state.workers.get(event.worker)
@@ -42,6 +45,17 @@ def observe(state: State, event: Event, now: float) -> State:
         known = any(generation.id == event.generation for generation in state.chain)
         return state.with_worker(worker).progressed(now, step=event.step if known else -1)
     return _said(state.with_worker(worker), worker, event, now)
+
+
+def _heard(state: State, event: HeardAll, now: float) -> State:
+    workers, step = dict(state.workers), -1
+    known = {generation.id for generation in state.chain}
+    for heard, at in event.heard:
+        worker = workers.get(heard.worker)
+        if worker is not None and worker.connection == heard.connection:
+            workers[worker.name] = replace(worker, heard=max(worker.heard, at))
+            step = max(step, heard.step if heard.generation in known else -1)
+    return replace(state, workers=workers).progressed(now, step=step)
 
 
 def refusal(state: State, worker: str, attempt: int) -> str | None:

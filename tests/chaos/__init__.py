@@ -1,0 +1,1 @@
+"""Faults by the hundred, against real workers: see driver.py."""
