@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -144,7 +144,9 @@ class Exits:
             if membership.released is not None and not membership.released.failed:
                 return
             membership.check()
-            rounds.regroup(group)
+            # The end may come while this worker stands by others: it is at the end of its script all the same.
+            with suppress(ReleasedError):
+                rounds.regroup(group)
 
     def _await_news(self, group: Group | None) -> None:
         """Wait until released, or needed; however long the others take, they are heard of by the coordinator."""

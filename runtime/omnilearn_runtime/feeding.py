@@ -33,15 +33,24 @@ class Feeder:
         self.piece: Intervals | None = None
         """The micro-batch that was yielded and is not stepped yet."""
 
-    def steps(self, epoch: int, order: Tensor, limit: int | None) -> Iterator[Any]:
-        """Yield micro-batches until the pass is complete, or step ``limit`` has been reached."""
-        while limit is None or self._rounds.progress.step < limit:
+    def passes(self, epochs: int, steps: int | None) -> Iterator[int]:
+        """Yield where each of the passes ends: ``steps`` are all that there may be, over all of them."""
+        left = epochs * self.size if steps is None else steps * self._batch
+        for _ in range(epochs):
+            if end := min(self.size, left):
+                yield end
+            # The last step of a pass counts as one, however short it is.
+            left -= self.size if steps is None else -(-end // self._batch) * self._batch
+
+    def steps(self, epoch: int, order: Tensor, end: int) -> Iterator[Any]:
+        """Yield micro-batches until the pass is complete, which it is at ``end``."""
+        while True:
             self._rounds.be_member()
             offset = self._offset(epoch)
-            if offset is None or offset >= self.size:
+            if offset is None or offset >= end:
                 return
-            interval = Intervals.of((offset, min(offset + self._batch, self.size)))
-            opened = self._rounds.begin(Kind.STEP, epoch, interval, self.size)
+            interval = Intervals.of((offset, min(offset + self._batch, end)))
+            opened = self._rounds.begin(Kind.STEP, epoch, interval, end)
             yield from self._round(opened, order)
 
     def _round(self, opened: Open, order: Tensor) -> Iterator[Any]:
@@ -66,7 +75,7 @@ class Feeder:
         if len(parts) > 1:
             self._loader.ahead(_at(order, parts[1]))
             return
-        upcoming = self._rounds.next_slice(Intervals.of((opened.end, min(opened.end + self._batch, self.size))))
+        upcoming = self._rounds.next_slice(Intervals.of((opened.end, min(opened.end + self._batch, opened.size))))
         if upcoming:
             self._loader.ahead(_at(order, pieces(upcoming, self.micro or upcoming.size)[0]))
 

@@ -37,7 +37,8 @@ class Learner:
         return self._statistics.contribution(samples)
 
     def forget(self) -> None:
-        """Drop all sums."""
+        """Drop all sums, and what the forward passes have left in running statistics."""
+        self._statistics.restore()
         self.buckets.discard_gradients()
         self.buckets.clear()
 

@@ -28,6 +28,8 @@ import torch.multiprocessing
 from torch import Tensor
 from torch.utils.data import IterableDataset, default_collate
 
+from .managed import UnsuitableError
+
 Indices = tuple[int, ...]
 Collate = Callable[[list[Any]], Any]
 
@@ -238,12 +240,11 @@ def _check(dataset: Any, workers: int) -> None:
     if workers < 0:
         raise ValueError(f"cannot load with {workers} workers: 0 means in the training process itself")
     if isinstance(dataset, IterableDataset):
-        raise TypeError(
-            "an IterableDataset cannot be split by sample: use a map-style dataset, with __len__ and __getitem__"
-        )
+        sentence = "an IterableDataset cannot be split by sample: use a map-style dataset, with __len__ and __getitem__"
+        raise UnsuitableError(sentence)
     missing = [name for name in ("__len__", "__getitem__") if not hasattr(dataset, name)]
     if missing:
-        raise TypeError(f"a {type(dataset).__name__} is no map-style dataset: it lacks {' and '.join(missing)}")
+        raise UnsuitableError(f"a {type(dataset).__name__} is no map-style dataset: it lacks {' and '.join(missing)}")
 
 
 def _processes(pool: ProcessPoolExecutor) -> list[BaseProcess]:
@@ -252,8 +253,7 @@ def _processes(pool: ProcessPoolExecutor) -> list[BaseProcess]:
 
 def _end(pool: ProcessPoolExecutor) -> None:
     """End a pool and its processes, also those that are stuck in the dataset."""
-    processes = _processes(pool)
-    answers = getattr(pool, "_result_queue", None)
+    processes, answers = _processes(pool), getattr(pool, "_result_queue", None)
     pool.shutdown(wait=False, cancel_futures=True)
     deadline = time.monotonic() + _END_SECONDS
     for process in processes:

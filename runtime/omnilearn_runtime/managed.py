@@ -107,6 +107,8 @@ class Managed:
             parameter.requires_grad_(name in trainable)
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(tree["optimizers"][name])
+            # It has been stepped, by others or before: torch would warn about a scheduler that comes first.
+            optimizer._opt_called = True  # type: ignore[attr-defined]
         for name, scheduler in self.schedulers.items():
             scheduler.load_state_dict(tree["schedulers"][name])
         if self.scaler is not None:
@@ -116,6 +118,9 @@ class Managed:
 
     def update(self) -> None:
         """Apply the mean gradients that the parameters hold: unscale, clip, update, schedule."""
+        if self.scaler is not None:
+            # A worker without a share has scaled no loss yet, and a scaler begins with the first.
+            self.scaler.scale(torch.zeros((), device=next(self.named_parameters())[1].device))
         for optimizer in self.optimizers.values():
             if self.scaler is not None:
                 self.scaler.unscale_(optimizer)

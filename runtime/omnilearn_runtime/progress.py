@@ -21,6 +21,12 @@ class Progress:
     size: int = 0
     """How much there is in that pass."""
 
+    loop: int = -1
+    """The epoch of `session.epochs` that the script is in, counted over all its calls; -1 before the first."""
+
+    before: int = -1
+    """The last pass before that epoch."""
+
     samples: int = 0
     lost: int = 0
     doubled: int = 0
@@ -47,6 +53,10 @@ class Progress:
     def after_round(self, result: dict[str, Any] | None = None) -> Progress:
         """Return the progress after an evaluation or an empty round."""
         return replace(self, round=self.round + 1, result=self.result if result is None else result)
+
+    def is_past(self, pass_: int) -> bool:
+        """Tell whether a pass after ``pass_`` has begun."""
+        return self.step > 0 and self.epoch > pass_
 
     def audited(self, wanted: tuple[int, int], got: tuple[int, int]) -> Progress:
         """Return the progress with what the audit of a round found: (samples, checksum) wanted and got."""

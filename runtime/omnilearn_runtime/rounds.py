@@ -140,6 +140,9 @@ class Rounds:
 
     def begin(self, kind: Kind, epoch: int, interval: Intervals, size: int = 0) -> Open:
         """Open the next round over the positions of ``interval``."""
+        if self.open is not None:
+            # The script has left its loop in the middle of a step.
+            self._forget_held()
         self.learner.refresh()
         opened = self.open = Open(kind, epoch, interval, size)
         self._share_out(opened)

@@ -48,7 +48,7 @@ class RunningStatistics:
                     counter.copy_(counted + 1)
                 self.commit()
             else:
-                self._restore()
+                self.restore()
 
     def as_committed(self, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what ``read()`` gives while the statistics are as committed, whatever has been computed since."""
@@ -56,7 +56,7 @@ class RunningStatistics:
             return read()
         own = [each.detach().clone() for each in (*self._tensors, *self._counters)]
         with torch.no_grad():
-            self._restore()
+            self.restore()
             tree = {
                 name: {key: {k: v.clone() for k, v in states.items()} for key, states in part.items()}
                 if name == "models"
@@ -67,8 +67,10 @@ class RunningStatistics:
                 each.copy_(mine)
         return tree
 
-    def _restore(self) -> None:
-        for each, committed in zip(self._tensors, self._committed, strict=True):
-            each.copy_(committed)
-        for counter, counted in zip(self._counters, self._counted, strict=True):
-            counter.copy_(counted)
+    def restore(self) -> None:
+        """Go back to what was committed."""
+        with torch.no_grad():
+            for each, committed in zip(self._tensors, self._committed, strict=True):
+                each.copy_(committed)
+            for counter, counted in zip(self._counters, self._counted, strict=True):
+                counter.copy_(counted)

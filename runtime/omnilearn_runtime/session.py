@@ -24,6 +24,7 @@ from .ledger import Intervals, epoch_order
 from .loading import Loader
 from .managed import UnsuitableError, manage
 from .membership import Membership
+from .passes import Passes
 from .reporting import Reporter, Trace
 from .rounds import Rounds
 from .saving import Saving
@@ -47,12 +48,15 @@ class Session:
         self._saving = Saving(self._environment, self._faults)
         self._membership = self._connect(global_batch)
         self._reporter = Reporter(self._environment.worker, self._membership, lambda: cpu.cpu_quota(environ={}))
+        self._reporter.memory_bound = (
+            None if self._membership.welcome is None else self._membership.welcome.memory_bound
+        )
         self._trace = Trace(self._environment.trace_file, hashes=self._environment.trace_hashes)
         self._exits = Exits(self._environment, self._membership, self._saving, self._faults)
         self._rounds_or_none: Rounds | None = None
         self._feeder: Feeder | None = None
-        self._pass = -1
-        self._passes: int | None = None
+        self._fed: Feeder | None = None
+        self._passes = Passes()
         # The same parameters on every worker, whatever was drawn before.
         torch.manual_seed(seed)
         random.seed(seed)
@@ -79,6 +83,7 @@ class Session:
             if error is None and self._rounds_or_none is not None:
                 self._exits.finish(self._rounds)
             elif error is not None:
+                self._remember_memory(error)
                 self._exits.fail(error)
         finally:
             self._reporter.stop()
@@ -86,6 +91,13 @@ class Session:
             self._membership.close()
             self._trace.close()
             self._exits.close()
+
+    def _remember_memory(self, error: BaseException) -> None:
+        """Tell how much did not fit, if that is what ended the script: its next attempt begins with half of it."""
+        piece, entered = None if self._fed is None else self._fed.piece, self._membership.entered
+        if is_out_of_memory(error) and piece is not None and entered is not None:
+            self._reporter.memory_bound = max(1, piece.size // 2)
+            self._membership.send(self._reporter.report(entered.generation))
 
     # What the script knows of itself
 
@@ -155,15 +167,12 @@ class Session:
 
     def epochs(self, count: int) -> Iterator[int]:
         """Yield the epochs that are left: a worker that joins begins where the others are."""
-        self._passes = count
-        welcome = self._membership.welcome
-        begin = welcome.epoch if self._is_late and welcome is not None else self._rounds.progress.epoch
-        for epoch in range(begin, count):
-            self._pass = epoch - 1
-            yield epoch
-            if self._rounds.learner.managed.scheduler_per_epoch:
-                self._rounds.learner.managed.schedule()
-        self._passes = None
+        rounds = self._rounds
+        if self._is_late:
+            # Now, and not at the first batch: what a script does between epochs is in the state that it is given.
+            with self._exits.exiting():
+                rounds.be_member()
+        return self._passes.epochs(rounds, count)
 
     def batches(  # noqa: PLR0913 - every one is a keyword with a default
         self,
@@ -190,20 +199,21 @@ class Session:
             seed=self._seed,
         )
         feeder = Feeder(self._rounds, loader, len(dataset), self.global_batch)
-        feeder.micro = micro_batch
-        self._reporter.total_samples = len(dataset) * (self._passes or max(epochs, self._pass + 2))
-        limit = None if steps is None else self.step_number + steps
-        return self._exits.guard(self._iterate(feeder, loader, epochs, limit, shuffle=shuffle))
+        feeder.micro = min((each for each in (micro_batch, self._reporter.memory_bound) if each), default=None)
+        self._reporter.total_samples = len(dataset) * (self._passes.planned or max(epochs, self._passes.number + 2))
+        ends = feeder.passes(epochs, steps)
+        return self._exits.guard(self._iterate(feeder, loader, ends, shuffle=shuffle))
 
     def _iterate(
-        self, feeder: Feeder, loader: Loader, epochs: int, limit: int | None, *, shuffle: bool
+        self, feeder: Feeder, loader: Loader, ends: Iterator[int], *, shuffle: bool
     ) -> Generator[Any, None, None]:
-        self._feeder = feeder
+        self._feeder = self._fed = feeder
         try:
-            for _ in range(epochs):
-                self._pass += 1
-                order = epoch_order(feeder.size, self._seed, self._pass, shuffle)
-                yield from feeder.steps(self._pass, order, limit)
+            for end in ends:
+                self._passes.number += 1
+                order = epoch_order(feeder.size, self._seed, self._passes.number, shuffle)
+                yield from feeder.steps(self._passes.number, order, end)
+            self._passes.check(self._rounds)
         finally:
             self._feeder = None
             loader.close()
@@ -265,7 +275,7 @@ class Session:
         evaluation mode and no gradients are recorded.
         """
         rounds = self._rounds
-        if 0 <= self._pass < rounds.progress.epoch and self._membership.current is not None:
+        if rounds.progress.is_past(self._passes.number) and self._membership.current is not None:
             return dict(rounds.progress.result)  # the others are past this one already
         loader = Loader(dataset, collate=collate, workers=workers, device=self.device, seed=self._seed)
         evaluator = Evaluator(loader, len(dataset), batch, function)

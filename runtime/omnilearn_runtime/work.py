@@ -41,7 +41,7 @@ class Open:
         self.pending = self.pending.minus(piece)
         self.held = self.held.union(piece)
         self.weight += weight
-        self.loss += weight * loss
+        self.loss += weight * loss if weight else 0.0
 
     def forget(self) -> None:
         """Hold nothing."""
