@@ -81,7 +81,7 @@ def schedule(cell: Cell) -> dict[str, Any]:
 
 def decision_time(workers: int) -> dict[str, Any]:
     """Return the milliseconds of an Affine decision that has all reports to digest."""
-    rng = random.Random(workers)  # noqa: S311 - repeatable noise
+    rng = random.Random(workers)
     members = tuple(Member(f"w{k}", f"g{k % 4}") for k in range(workers))
     speeds = [rng.uniform(10.0, 100.0) for _ in members]
     law, batch = LAWS["Affine"], 32 * workers

@@ -32,7 +32,9 @@ from omnilearn_core.api.messages import (
 )
 from omnilearn_core.api.names import worker_path
 
-SETTINGS = JobSettings(name="job", global_batch=64, expected=3, fewest=1, most=8, join_timeout=30.0, silent_after=10.0, entry_timeout=10.0)
+SETTINGS = JobSettings(
+    name="job", global_batch=64, expected=3, fewest=1, most=8, join_timeout=30.0, silent_after=10.0, entry_timeout=5.0
+)
 
 
 def join_of(generation: Generation | None = None, round_: int | None = None, last: int = 0) -> Join:

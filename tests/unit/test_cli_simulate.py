@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from omnilearn_cli.main import app
 
-JOB = "examples/digits/job.yaml"
+JOB = "tests/manifests/three_kinds.yaml"
 PNG = b"\x89PNG"
 
 

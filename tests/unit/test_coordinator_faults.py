@@ -29,7 +29,7 @@ class World:
     def __init__(self, seed: int, count: int, fewest: int) -> None:
         self.rng = random.Random(seed)
         self.now = 0.0
-        self.settings = replace(SETTINGS, expected=count, most=count, fewest=fewest, join_timeout=4.0, silent_after=3.0, entry_timeout=5.0)
+        self.settings = replace(SETTINGS, expected=count, most=count, fewest=fewest, join_timeout=4.0, silent_after=3.0)
         self.state = State(self.settings, "n1")
         self.workers = {f"w{k}": Simulated(f"w{k}", 0) for k in range(count)}
         self.connections = 0
