@@ -11,6 +11,9 @@ ifneq ($(shell cat .venv/.place 2>/dev/null),$(CURDIR))
 $(shell rm -f $(READY))
 endif
 
+# Whoever has told Python to keep no bytecode would wait for torch to be compiled at every start of a worker.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo check test lint format generate bench chaos lock clean \
 	stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-exact stage-chaos stage-apiserver \

@@ -56,7 +56,7 @@ class Control:
         self._members: tuple[MemberAddress, ...] = ()
         self._quotas: dict[str, float | None] = {}
         self._measured: dict[str, _Measured] = {}
-        self._decided = 0.0
+        self._period_begun = 0.0
         self._epoch = 0
         self._version = 0
         self._kept_state: str | None = None
@@ -92,7 +92,7 @@ class Control:
                 state = from_json(self._law.name, law_state)
             except BadStateError as error:
                 trouble = f"{error}; the law starts afresh"
-        self._decided, self._measured = now, {}
+        self._period_begun, self._measured = now, {}
         if plan is None or plan.shares.keys() != set(generation.names):
             self._state = replace(state, newest={})
             self.begin(generation, now)
@@ -111,6 +111,8 @@ class Control:
             return
         if report.steps < 1 or plan.shares.get(report.worker) != report.share:
             return
+        if not self._measured:
+            self._period_begun = now
         measured = self._measured.setdefault(report.worker, _Measured(quota=report.cpu_quota))
         if measured.quota != report.cpu_quota:
             measured = self._measured[report.worker] = _Measured(quota=report.cpu_quota)
@@ -122,7 +124,7 @@ class Control:
         """Return a new plan if a period has ended and the law wants one."""
         if self.plan is None or not self._measured:
             return None
-        if len(self._measured) < len(self._members) and now - self._decided < PERIOD_SECONDS:
+        if len(self._measured) < len(self._members) and now - self._period_begun < PERIOD_SECONDS:
             return None
         reports = tuple(
             Report(worker, self.plan.shares[worker], m.seconds / m.steps, m.ended, m.quota)
@@ -149,7 +151,7 @@ class Control:
         self._kept_state = None
 
     def _decide(self, now: float, reports: tuple[Report, ...]) -> bool:
-        self._decided, self._measured = now, {}
+        self._period_begun, self._measured = now, {}
         before = dict(self._state.shares) if self._state else {}
         situation = Situation(
             self._settings.global_batch, tuple(map(self._member, self._members)), now, reports, self._epoch

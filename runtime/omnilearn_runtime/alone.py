@@ -67,12 +67,17 @@ class Alone(Membership):
     def give_up(self, group: Group, why: str) -> None:
         """Nothing is ever on its way to others."""
 
+    @property
+    def orphaned(self) -> bool:
+        """There never was a coordinator."""
+        return False
+
     def check(self) -> None:
         """Raise ReleasedError if this worker has been told to go."""
         if self.deadline is not None:
             raise ReleasedError(Release(why="told to stop"))
 
-    def is_superseded(self, group: Group) -> bool:
+    def is_superseded(self, group: Group, *, any_newer: bool = False) -> bool:
         """Never."""
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import signal
 import sys
 import threading
@@ -29,7 +30,7 @@ from .membership import Membership
 from .rollcall import UnlikeError
 from .rounds import DivergedError, OutOfStepError, Rounds
 from .saving import Saving
-from .waiting import ReleasedError
+from .waiting import AbandonedError, ReleasedError
 
 log = logging.getLogger("omnilearn")
 
@@ -40,6 +41,7 @@ BEHIND = 75
 """Exit code of a worker whose script has to start anew (EX_TEMPFAIL)."""
 
 _LONGEST_TRACEBACK = 3500
+_RESERVE_SECONDS = 5.0
 _HOPELESS = (UnlikeError, UnsuitableError, OutOfStepError, DivergedError)
 
 
@@ -54,6 +56,7 @@ class Exits:
     def __init__(self, environment: Environment, membership: Membership, saving: Saving, faults: Faults) -> None:
         self._environment, self._membership, self._saving, self._faults = environment, membership, saving, faults
         self._leaving = False
+        self._watchdog: threading.Timer | None = None
         self._before: Any = None
         self._rounds: Rounds | None = None
 
@@ -70,14 +73,21 @@ class Exits:
 
     def close(self) -> None:
         """Give SIGTERM back."""
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         if self._before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._before)
 
     def _told_to_go(self, _number: int, _frame: FrameType | None) -> None:
         if not self._leaving:
             self._leaving = True
-            self._membership.deadline = time.monotonic() + self._environment.grace_seconds
+            grace = self._environment.grace_seconds
+            # What comes after the last step (a checkpoint, goodbyes) takes time, too.
+            self._membership.deadline = time.monotonic() + grace - min(_RESERVE_SECONDS, grace / 3)
             self._membership.send(Leave(why="SIGTERM"))
+            self._watchdog = threading.Timer(grace, os._exit, (LEFT,))
+            self._watchdog.daemon = True
+            self._watchdog.start()
 
     # Leaving from within the training loop
 
@@ -149,9 +159,15 @@ class Exits:
                 rounds.regroup(group)
 
     def _await_news(self, group: Group | None) -> None:
-        """Wait until released, or needed; however long the others take, they are heard of by the coordinator."""
+        """Wait until released, or needed; however long the others take, unless the coordinator is gone."""
         known = self._membership
-        known.wait(lambda: known.lets_go() or (group is not None and known.is_superseded(group)), math.inf)
+
+        def news() -> bool:
+            return known.lets_go() or known.orphaned or (group is not None and known.is_superseded(group))
+
+        known.wait(news, math.inf)
+        if known.orphaned and not known.lets_go():
+            raise AbandonedError("the script is at its end, but the coordinator that should release it is gone")
 
     def _say_done(self, rounds: Rounds) -> None:
         entered, progress = self._membership.entered, rounds.progress

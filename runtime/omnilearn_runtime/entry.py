@@ -70,7 +70,7 @@ def enter(membership: Membership, state: Stateful, faults: Faults, after: Group 
 def _roll_call(group: Group, membership: Membership, state: Stateful, faults: Faults) -> Verdict:
     assignment = group.assignment
     starting = assignment.change is Change.START
-    record = state.record(fresh=assignment.members[group.rank].fresh, starting=starting)
+    record = state.record(fresh=group.is_fresh, starting=starting)
     faults.pass_by(Point.ROLL_CALL, record.round)
     records = [record]
     if group.size > 1:

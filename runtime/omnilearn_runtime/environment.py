@@ -24,6 +24,7 @@ class Environment:
     device: str = "cpu"
     coordinator: str | None = None
     token: str = ""
+    token_file: Path | None = None
     address: str | None = None
     checkpoint_dir: Path | None = None
     checkpoint_seconds: float = 60.0
@@ -32,6 +33,10 @@ class Environment:
     trace_file: Path | None = None
     trace_hashes: bool = False
     faults: str = ""
+
+    def fresh_token(self) -> str:
+        """Return the credential as it is now: a cluster renews it in its file."""
+        return self.token if self.token_file is None else _token(self.token_file)
 
     @property
     def alone(self) -> bool:
@@ -59,6 +64,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         device=given.get(names.ENV_DEVICE) or "",
         coordinator=coordinator,
         token=token,
+        token_file=_path(given, names.ENV_TOKEN_FILE) if coordinator else None,
         address=given.get(names.ENV_ADDRESS) or None,
         checkpoint_dir=_path(given, names.ENV_CHECKPOINT_DIR),
         checkpoint_seconds=_number(given, names.ENV_CHECKPOINT_SECONDS, 60.0),

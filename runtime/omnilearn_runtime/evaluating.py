@@ -25,7 +25,16 @@ class Evaluator:
 
     def together(self, rounds: Rounds) -> dict[str, Any]:
         """Return the sums, of which every member computes a part: a round without an update."""
+        if rounds.open is not None:
+            raise RuntimeError(
+                "session.evaluate was called in the middle of a step: a worker's batches are parts of one step, so "
+                "evaluate after the loop over session.batches, which steps=… can end early"
+            )
+        first = rounds.membership.entered is None
         rounds.be_member()
+        if first and rounds.group is not None and rounds.group.is_fresh:
+            # Taken in where the others train: they will not evaluate now.
+            return dict(rounds.progress.result) or self.alone()
         evaluation = rounds.evaluation = Evaluation()
         opened = rounds.begin(Kind.EVALUATION, rounds.progress.epoch, Intervals.of((0, self.size)))
         while rounds.open is opened:

@@ -54,7 +54,11 @@ class Feeder:
             yield from self._round(opened, order)
 
     def _round(self, opened: Open, order: Tensor) -> Iterator[Any]:
+        calm = True
         while self._rounds.open is opened:
+            if calm and opened.disturbed:
+                calm = False
+                self._loader.forget()  # what was loaded ahead is somebody else's now
             if not opened.pending:
                 self._rounds.complete()
                 continue

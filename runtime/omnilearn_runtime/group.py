@@ -88,6 +88,11 @@ class Group:
         self._begun: list[Operation | CudaOperation] = []
 
     @property
+    def is_fresh(self) -> bool:
+        """True if this worker came into the generation as a joiner."""
+        return self.assignment.members[self.rank].fresh
+
+    @property
     def on_device(self) -> bool:
         """True if buckets are reduced on the devices that they are on."""
         return self._nccl is not None

@@ -17,7 +17,7 @@ from urllib.parse import urlparse
 
 from pydantic import ValidationError
 from websockets.exceptions import InvalidStatus, WebSocketException
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 from websockets.sync.connection import Connection
 
 from omnilearn_core.api.messages import LARGEST_MESSAGE, TO_WORKER, FromWorker, ToWorker, to_frame
@@ -30,6 +30,7 @@ log = logging.getLogger("omnilearn")
 _OPEN_SECONDS = 10.0
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.05, 2.0
 _LONGEST_QUEUE = 1000
+_MOST_REFUSALS = 3
 
 
 class RefusedError(RuntimeError):
@@ -47,11 +48,12 @@ class Link:
         on_refused: Callable[[RefusedError], None],
     ) -> None:
         self._url = f"{environment.coordinator}{worker_path(environment.job, environment.worker)}"
-        self._headers = {"Authorization": f"Bearer {environment.token}"}
+        self._environment = environment
         self._on_open, self._on_message, self._on_refused = on_open, on_message, on_refused
         self._outbox: queue.SimpleQueue[FromWorker | None] = queue.SimpleQueue()
         self._connection: Connection | None = None
         self._closing = threading.Event()
+        self._opening = threading.Lock()
         self._term = 0
         self.lost_since: float | None = time.monotonic()
         self._receiver = threading.Thread(target=self._receive_for_ever, name="omnilearn-link", daemon=True)
@@ -88,7 +90,8 @@ class Link:
 
     def _send_for_ever(self) -> None:
         while (message := self._outbox.get()) is not None:
-            connection = self._connection
+            with self._opening:
+                connection = self._connection
             if connection is None:
                 continue
             try:
@@ -97,17 +100,17 @@ class Link:
                 log.debug("a %s was not sent: %s", message.type, error)
 
     def _receive_for_ever(self) -> None:
-        back_off = _FIRST_BACK_OFF
+        back_off, refusals = _FIRST_BACK_OFF, 0
         while not self._closing.is_set():
             try:
-                with connect(
-                    self._url, additional_headers=self._headers, open_timeout=_OPEN_SECONDS, compression=None,
-                    max_size=4 * LARGEST_MESSAGE, ping_interval=None, proxy=None,
-                ) as connection:  # fmt: skip
-                    back_off = _FIRST_BACK_OFF
-                    self._serve(connection)
+                with self._dial() as connection:
+                    refusals = 0
+                    if self._serve(connection):
+                        back_off = _FIRST_BACK_OFF
             except InvalidStatus as error:
-                if error.response.status_code in (401, 403, 404):
+                # A credential may just be renewed: only a refusal that lasts is one.
+                refusals += error.response.status_code in (401, 403, 404)
+                if refusals >= _MOST_REFUSALS:
                     self._on_refused(RefusedError(_sentence(error)))
                     return
             except (WebSocketException, OSError, TimeoutError) as error:
@@ -118,10 +121,20 @@ class Link:
             self._closing.wait(back_off * random.uniform(0.5, 1.0))  # noqa: S311 - not for secrets
             back_off = min(2 * back_off, _LONGEST_BACK_OFF)
 
-    def _serve(self, connection: Connection) -> None:
-        for opening in self._on_open():
-            connection.send(to_frame(opening))
-        self._connection = connection
+    def _dial(self) -> ClientConnection:
+        headers = {"Authorization": f"Bearer {self._environment.fresh_token()}"}
+        return connect(
+            self._url, additional_headers=headers, open_timeout=_OPEN_SECONDS, compression=None,
+            max_size=4 * LARGEST_MESSAGE, ping_interval=None, proxy=None,
+        )  # fmt: skip
+
+    def _serve(self, connection: Connection) -> bool:
+        """Talk until the connection is gone; tell whether it was the right coordinator's."""
+        # What is sent meanwhile waits for the opening: it may say more than the opening knows.
+        with self._opening:
+            for opening in self._on_open():
+                connection.send(to_frame(opening))
+            self._connection = connection
         for frame in connection:
             try:
                 message = TO_WORKER.validate_json(frame)
@@ -131,9 +144,10 @@ class Link:
             term = getattr(message, "term", self._term)
             if term < self._term:
                 log.warning("a coordinator of an earlier term (%d, not %d) is ignored", term, self._term)
-                return
+                return False
             self._term, self.lost_since = term, None
             self._on_message(message)
+        return True
 
 
 def _sentence(error: InvalidStatus) -> str:

@@ -125,13 +125,20 @@ class Managed:
             if self.scaler is not None:
                 self.scaler.unscale_(optimizer)
         if self.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_([parameter for _, parameter in self.trainable()], self.clip_norm)
+            self._clip(self.clip_norm)
         if self.before_update is not None:
             self.before_update()
         for optimizer in self.optimizers.values():
             optimizer.step() if self.scaler is None else self.scaler.step(optimizer)
         if self.scaler is not None:
             self.scaler.update()
+
+    def _clip(self, norm: float) -> None:
+        """Clip the gradients; on one thread, because the order of a sum must not depend on a worker's CPUs."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        torch.nn.utils.clip_grad_norm_([parameter for _, parameter in self.trainable()], norm)
+        torch.set_num_threads(threads)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:

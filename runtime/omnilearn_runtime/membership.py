@@ -15,6 +15,7 @@ from omnilearn_core.api.messages import (
     Broken,
     Built,
     Change,
+    Done,
     Entered,
     FromWorker,
     GenerationId,
@@ -55,20 +56,20 @@ class Membership(Board):
         self._built: dict[GenerationId, Group] = {}
         self._spoiled: GenerationId | None = None
         self._broken: Broken | None = None
+        self._done: Done | None = None
         self.welcome: Welcome | None = None
         self.current: Group | None = None
         self.entered: Assignment | None = None
         """The last generation whose model this worker has held."""
 
         self.round = 0
+        self.last_generation = 0
         self.plan: Plan | None = None
         self.law_state: str | None = None
         self.released: Release | None = None
         self.report_seconds = 1.0
         self.deadline: float | None = None
         """When a worker that leaves stops waiting to be released."""
-
-    # Called by the session
 
     def connect(self, seconds: float) -> Welcome:
         """Connect and return the coordinator's welcome."""
@@ -88,6 +89,7 @@ class Membership(Board):
 
     def send(self, message: FromWorker) -> None:
         """Send a message if there is a connection."""
+        self._done = message if isinstance(message, Done) else self._done
         self._link.send(message)
 
     def close(self) -> None:
@@ -100,8 +102,6 @@ class Membership(Board):
             group.release()
         await_reapers(_REAP_SECONDS)
 
-    # Called by the training thread, to wait
-
     def wait_for(
         self, operations: Sequence[Operation | CudaOperation], group: Group, *, any_newer: bool = False
     ) -> Ending:
@@ -110,7 +110,7 @@ class Membership(Board):
             lambda: (
                 all(operation.over for operation in operations)
                 or any(operation.error for operation in operations)
-                or self._is_superseded(group, any_newer=any_newer)
+                or self.is_superseded(group, any_newer=any_newer)
                 or self.lets_go()
             ),
             _ORPHAN_SECONDS,
@@ -129,8 +129,8 @@ class Membership(Board):
         begun = time.monotonic()
         while not self.wait(lambda: self.lets_go() or self._ready(after) is not None, _SAY_EVERY_SECONDS):
             waited = time.monotonic() - begun
-            if waited > _ORPHAN_SECONDS and self._link.lost_since is not None:
-                raise AbandonedError(f"the coordinator has not been heard of for {waited:.0f} s: giving up")
+            if self.orphaned:
+                raise AbandonedError(f"the coordinator has not been heard of for {_ORPHAN_SECONDS:.0f} s: giving up")
             log.warning("waiting for a generation to take part in, for %.0f s so far", waited)
         self.check()
         with self.changed:
@@ -178,15 +178,6 @@ class Membership(Board):
         if self._gives_up():
             raise ReleasedError(Release(why="the time to leave is over"))
 
-    def is_superseded(self, group: Group) -> bool:
-        """Tell whether the generation has to be left at once."""
-        return self._is_superseded(group, any_newer=False)
-
-    @property
-    def last_generation(self) -> int:
-        """The highest generation number that this worker has heard of."""
-        return 0 if self._newest is None else self._newest.generation.number
-
     def ready_tag(self, group: Group) -> float:
         """Return the tag of the planned generation that this worker is ready for, or 0."""
         newest = self._newest
@@ -200,7 +191,8 @@ class Membership(Board):
         asked = assignment or self._newest
         return asked is not None and any(member.worker == self._environment.worker for member in asked.members)
 
-    def _is_superseded(self, group: Group, *, any_newer: bool) -> bool:
+    def is_superseded(self, group: Group, *, any_newer: bool = False) -> bool:
+        """Tell whether the generation has to be left at once, or for any newer one."""
         if self._spoiled == group.id:
             return True
         newest = self._newest
@@ -216,6 +208,12 @@ class Membership(Board):
             return None
         return self._built.get(newest.generation)
 
+    @property
+    def orphaned(self) -> bool:
+        """True if the coordinator has been gone for so long that waiting for it makes no sense any more."""
+        since = self._link.lost_since
+        return since is not None and time.monotonic() - since > _ORPHAN_SECONDS
+
     def lets_go(self) -> bool:
         """Tell whether this worker may go, or has to."""
         return self.released is not None or self._gives_up()
@@ -223,18 +221,19 @@ class Membership(Board):
     def _gives_up(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 
-    # Called by the link
-
     def _opening(self) -> list[FromWorker]:
         """Begin a connection: nobody may have heard what was said on the last one."""
         if not self._joined:
             return []
-        said: list[FromWorker] = [self._describe()]
-        if self._broken is not None and self.current is not None and self._broken.generation == self.current.id:
-            said.append(self._broken)
-        if self.deadline is not None:
-            said.append(Leave(why="SIGTERM"))
-        return said
+        said: list[FromWorker | None] = [self._describe()]
+        said.append(
+            self._broken if self.current and self._broken and self._broken.generation == self.current.id else None
+        )
+        said.append(Leave(why="SIGTERM") if self.deadline is not None else None)
+        said.append(
+            self._done if self.entered and self._done and self._done.generation == self.entered.generation else None
+        )
+        return [message for message in said if message is not None]
 
     def _refuse(self, error: RefusedError) -> None:
         with self.changed:
@@ -266,7 +265,7 @@ class Membership(Board):
     def _assigned(self, assignment: Assignment) -> None:
         if self._newest is not None and assignment.generation.number <= self._newest.generation.number:
             return
-        self._newest = assignment
+        self._newest, self.last_generation = assignment, assignment.generation.number
         self._faults.pass_by(Point.ASSIGNED, self.round)
         old, self._built = list(self._built.values()), {}
         for group in old:
@@ -274,13 +273,11 @@ class Membership(Board):
         if self.is_in(assignment):
             threading.Thread(target=self._form, args=(assignment,), name="omnilearn-form", daemon=True).start()
 
-    # Runs in a thread of its own for each generation
-
     def _form(self, assignment: Assignment) -> None:
         self._faults.pass_by(Point.FORMING, self.round)
         try:
             group = form(assignment, self._environment.worker, self.wake)
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, OSError) as error:
             if self._newest is assignment:
                 self._link.send(
                     Broken(generation=assignment.generation, why=str(error).split("\n", maxsplit=1)[0][:300])

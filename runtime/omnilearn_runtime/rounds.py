@@ -5,6 +5,7 @@ Runs in the user's training thread only. `session` drives it; docs/protocol.md h
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,6 +28,8 @@ from .rollcall import Record
 from .timing import Phase, Stopwatch
 from .waiting import Ending
 from .work import Committed, Open
+
+log = logging.getLogger("omnilearn")
 
 MOST_SKIPPED_IN_A_ROW = 10
 
@@ -121,7 +124,7 @@ class Rounds:
             self.open = None
         elif self.open is not None:
             self._share_out(self.open)
-        self.watch.mark(Phase.REGROUP)
+        self.watch.mark(Phase.OTHER)
 
     def _switch(self, group: Group) -> None:
         """Change to the generation that all have built, with everybody at the same round."""
@@ -143,6 +146,8 @@ class Rounds:
         if self.open is not None:
             # The script has left its loop in the middle of a step.
             self._forget_held()
+            self._kept = (-1, Intervals.of())
+        self.watch.mark(Phase.OTHER)
         self.learner.refresh()
         opened = self.open = Open(kind, epoch, interval, size)
         self._share_out(opened)
@@ -242,6 +247,8 @@ class Rounds:
     def _commit(self, opened: Open, reduction: Reduction, whole: Whole, statistics: Tensor | None) -> None:
         wanted = (opened.interval.size, checksum(opened.interval))
         progress = self.progress.audited(wanted, (whole.samples, whole.checksum))
+        if (progress.lost, progress.doubled) != (self.progress.lost, self.progress.doubled):
+            log.error("round %d did not contain exactly its samples: please report this", progress.round + 1)
         if opened.kind is Kind.STEP:
             skipped = not self.learner.update(reduction, whole, statistics)
             at = (opened.epoch, opened.end, opened.size)
@@ -265,9 +272,12 @@ class Rounds:
                 whole.samples, loss, lap, opened.disturbed,
             )
         )  # fmt: skip
-        if self.progress.skipped_in_a_row >= MOST_SKIPPED_IN_A_ROW and self.learner.managed.scaler is None:
+        most = MOST_SKIPPED_IN_A_ROW * (
+            1 if self.learner.managed.scaler is None else 10
+        )  # a scaler has to find its scale
+        if self.progress.skipped_in_a_row >= most:
             raise DivergedError(
-                f"the gradients of {MOST_SKIPPED_IN_A_ROW} steps in a row were not finite: the training has diverged; "
+                f"the gradients of {most} steps in a row were not finite: the training has diverged; "
                 "lower the learning rate, clip gradients (clip_norm), or look for a division by zero in the loss"
             )
         self.membership.check()

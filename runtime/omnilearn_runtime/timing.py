@@ -17,7 +17,8 @@ class Phase(StrEnum):
     EXPOSED = "exposed"
     """Between the end of its own work and the end of the reduction: reducing, and waiting for others."""
 
-    REGROUP = "regroup"
+    OTHER = "other"
+    """Between rounds, and while members change."""
 
 
 @dataclass(frozen=True, slots=True)

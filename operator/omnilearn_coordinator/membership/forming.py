@@ -40,7 +40,8 @@ def _may_start(state: State, there: Sequence[Worker], now: float) -> bool:
     if newest is not None and newest.change is Change.START and not newest.is_entered:
         return True
     # After a change of coordinators, or of a loss of everybody, members may come back that hold a model.
-    wait = settings.start_wait if state.term <= 1 else max(settings.start_wait, settings.silent_after)
+    unknown = state.term > 1 or newest is not None
+    wait = max(settings.start_wait, settings.silent_after) if unknown else settings.start_wait
     replaced = newest is None or all(
         state.attempts.get(m.worker, 0) > m.attempt or any(w.name == m.worker for w in there) for m in newest.members
     )

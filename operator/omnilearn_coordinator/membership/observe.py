@@ -27,6 +27,8 @@ from .events import (
 from .generation import Generation, Worker
 from .state import Claim, Outcome, State
 
+_HIGHEST_NUMBER = 2**40
+
 
 def observe(state: State, event: Event, now: float) -> State:
     """Return the state after an event. Events of a connection that is no longer the worker's change nothing."""
@@ -56,6 +58,11 @@ def _heard(state: State, event: HeardAll, now: float) -> State:
             workers[worker.name] = replace(worker, heard=max(worker.heard, at))
             step = max(step, heard.step if heard.generation in known else -1)
     return replace(state, workers=workers).progressed(now, step=step)
+
+
+def _believable(number: int) -> int:
+    """Return a generation number that a worker claims; no job gets so far, and the next one must be a number, too."""
+    return number if number < _HIGHEST_NUMBER else 0
 
 
 def refusal(state: State, worker: str, attempt: int) -> str | None:
@@ -118,7 +125,7 @@ def lost(state: State, worker: Worker, why: str, now: float) -> State:
 
 def _joined(state: State, worker: Worker, join: messages.Join, now: float) -> State:
     named = 0 if join.generation is None else join.generation.number
-    state = replace(state, highest=max(state.highest, join.last_generation, named))
+    state = replace(state, highest=max(state.highest, _believable(join.last_generation), _believable(named)))
     known = worker.joined is not None
     worker = replace(
         worker,
@@ -174,7 +181,7 @@ def _advanced(state: State, worker: Worker, event: Built | Entered, now: float) 
 def _unknown(state: State, worker: Worker, event: Built | Entered | Broken, now: float) -> State:
     """Go beyond a generation that another coordinator formed: its members are on their way, and not known here."""
     named = event.generation
-    state = replace(state, highest=max(state.highest, named.number))
+    state = replace(state, highest=max(state.highest, _believable(named.number)))
     if not state.chain:
         return _before_adoption(state, worker, event)
     oldest = state.chain[0]
