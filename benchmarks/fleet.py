@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -61,6 +63,7 @@ class Fleet:
 
     def __init__(self, size: int) -> None:
         self.names = [f"{_JOB}-w-{index}" for index in range(size)]
+        self._folders: list[Path] = []
         self._limits = open_limits(os.getpid())
         if not self._limits.enforced:
             raise SystemExit("this benchmark needs CPU limits: run it as root, or where a cgroup can be made")
@@ -78,6 +81,8 @@ class Fleet:
             worker.process.kill()
             worker.process.wait()
             self._limits.remove(worker.name)
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def limit(self, cpus: Sequence[float]) -> None:
         """Give every worker its CPUs."""
@@ -109,22 +114,23 @@ class Fleet:
 
     def joint(
         self, settings: JobSettings, steps: int, watch: Callable[[JobView], None] = lambda _: None
-    ) -> tuple[list[float], JobView]:
-        """Train in a job; return when each step ended, and how the job stood at last."""
+    ) -> tuple[list[float], list[Path]]:
+        """Train in a job; return when each step ended, and the workers' traces."""
+        folder = Path(tempfile.mkdtemp(prefix="omnilearn-fleet-"))
+        self._folders.append(folder)
+        traces = [folder / f"{name}.jsonl" for name in self.names]
         with Desk(settings) as desk, ThreadPoolExecutor(1) as pool:
+            base = {"do": "joint", "job": settings.name, "steps": steps}
             orders = [
-                {"do": "joint", "job": settings.name, "worker": name, "steps": steps, **desk.place(name)}
-                for name in self.names
+                base | {"worker": name, "trace": str(trace), **desk.place(name)}
+                for name, trace in zip(self.names, traces, strict=True)
             ]
             answers = pool.submit(self.order, orders)
-            view = desk.view()
             while not answers.done():
                 time.sleep(0.02)
-                now = desk.view()
-                view = now if now.members else view
-                watch(view)
+                watch(desk.view())
             times = max((answer["times"] for answer in answers.result()), key=len)
-            return list(times), view
+            return list(times), traces
 
 
 def settings_for(names: Sequence[str], law: str, batch: int) -> JobSettings:
@@ -173,7 +179,9 @@ class Desk:
 
 def _speed(answer: dict[str, Any]) -> float:
     times = answer["times"]
-    return float(answer["samples"] / (times[-1] - times[0]))
+    # The first steps fill caches and memory pools.
+    first = min(2, len(times) - 2)
+    return float(answer["batch"] * (len(times) - 1 - first) / (times[-1] - times[first]))
 
 
 def _free_port() -> int:

@@ -106,10 +106,10 @@ def level(fleet: Fleet, number: int, batch: int, effort: Effort) -> dict[str, An
         figures = {"busy": busy}
         for law in LAWS:
             count = effort.steps if law == "Affine" else effort.skipped + 4
-            times, view = fleet.joint(settings_for(fleet.names, law, batch), count)
+            times, traces = fleet.joint(settings_for(fleet.names, law, batch), count)
             skipped = effort.skipped if law == "Affine" else effort.skipped // 4
             figures[law] = _speed(times, batch, skipped) / busy
-            figures[f"{law} waits"] = _waits(view)
+            figures[f"{law} computes"] = _computing(traces, skipped)
         figures["DDP"] = _speed(fleet.ddp(batch, effort.skipped // 4 + 5), batch, effort.skipped // 4) / busy
         busy_after = sum(fleet.solo(shares, effort.solo_seconds / 2, together=True))
         # The machine's own speed drifts: the mean of before and after is what the ways between had.
@@ -163,10 +163,10 @@ def _speed(times: Sequence[float], batch: int, skipped: int) -> float:
     return batch * (len(counted) - 1) / (counted[-1] - counted[0])
 
 
-def _waits(view: JobView) -> float:
-    """Return the part of the members' time that is waiting for others."""
-    whole = sum(member.step_seconds for member in view.members)
-    return sum(member.wait_seconds for member in view.members) / whole if whole else 0.0
+def _computing(traces: Sequence[Path], skipped: int) -> float:
+    """Return the part of the members' time in which they computed: what is left is reducing and waiting."""
+    laps = [json.loads(line)["seconds"] for trace in traces for line in trace.read_text().splitlines()[skipped:-1]]
+    return float(sum(lap["compute"] + lap["load"] for lap in laps) / sum(lap["step"] for lap in laps))
 
 
 def _progress(words: str) -> None:

@@ -51,7 +51,7 @@ def _measured(results: dict[str, Any]) -> list[tuple[str, float, tuple[float, st
 
 def _levels(results: dict[str, Any]) -> Table:
     table = Table(title=f"Throughput over the sum of the workers' own speeds; global batch {results['batch']}")
-    for column in ("level", "CPUs", "Affine", "equal shares", "DDP", "waiting (Affine)", "of all rounds"):
+    for column in ("level", "CPUs", "Affine", "equal shares", "DDP", "computing (Affine)", "of all rounds"):
         table.add_column(column)
     for each in results["levels"]:
         ratios, rounds = each["ratios"], each["rounds"]
@@ -59,7 +59,7 @@ def _levels(results: dict[str, Any]) -> Table:
             f"HL{each['level']}",
             " ".join(f"{cpu:.2f}" for cpu in each["cpus"]),
             *(f"{ratios[name]:.3f}" for name in ("Affine", "Uniform", "DDP")),
-            f"{sum(one['Affine waits'] for one in rounds) / len(rounds):.1%}",
+            f"{sum(one['Affine computes'] for one in rounds) / len(rounds):.1%}",
             " ".join(f"{one['Affine']:.3f}" for one in rounds),
         )
     return table

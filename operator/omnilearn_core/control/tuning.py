@@ -31,7 +31,7 @@ class Tuning:
     trust: int = 4  # a share moves at most by this factor at a time
 
     # Ceilings: throughput that fell after a share grew
-    cliff: float = 0.05  # by this much, beyond noise
+    cliff: float = 0.2  # by this much, beyond noise: cores that are shared make everybody slower, but not so much
     ceiling_windows: int = 50  # when to try more again
 
     # Resting: workers that cost more than they bring, where minPerWorker is 0
