@@ -41,7 +41,7 @@ format: $(READY) ## Rewrite the sources the way the linter wants them
 generate: $(READY) ## Write the CRD from the models
 	@$(BIN)/omnilearn crd > $(CRD).new && mv $(CRD).new $(CRD) && wc -c $(CRD)
 
-bench: $(READY) ## All benchmarks, about an hour on a quiet machine: tables, JSON and pictures in out/
+bench: $(READY) ## All benchmarks, for a quiet machine and a long coffee: tables, JSON and pictures in out/
 	@for each in laws training recovery accuracy coordinator; do \
 		$(BIN)/python -m benchmarks.$$each --json out/$$each.json --plot out/$$each.png || exit 1; done
 	@$(BIN)/python -m benchmarks.peers --json out/peers.json

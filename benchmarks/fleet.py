@@ -26,7 +26,6 @@ from omnilearn_coordinator.settings import GroupSettings, JobSettings
 from omnilearn_coordinator.view import JobView
 
 _JOB = "bench"
-_ANSWER_SECONDS = 600.0
 
 
 class Worker:

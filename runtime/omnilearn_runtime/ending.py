@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from omnilearn_core.api.messages import Done, Failed, Leave, Release
+from omnilearn_core.api.names import START_ANEW_EXIT
 
 from .element import Kind
 from .environment import Environment
@@ -36,9 +37,6 @@ log = logging.getLogger("omnilearn")
 
 LEFT = 128 + signal.SIGTERM
 """Exit code of a worker that was told to go, and went."""
-
-BEHIND = 75
-"""Exit code of a worker whose script has to start anew (EX_TEMPFAIL)."""
 
 _LONGEST_TRACEBACK = 3500
 _RESERVE_SECONDS = 5.0
@@ -100,7 +98,7 @@ class Exits:
             self._exit(error.release)
         except BehindError as error:
             log.warning("%s: starting anew", error)
-            raise SystemExit(BEHIND) from None
+            raise SystemExit(START_ANEW_EXIT) from None
 
     def guard(self, batches: Generator[Any, None, None]) -> Iterator[Any]:
         """Yield batches; exit if this worker is let go meanwhile."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,8 +13,6 @@ from .loading import Loader
 from .rounds import Rounds
 from .timing import Phase
 from .work import Open, pieces
-
-log = logging.getLogger("omnilearn")
 
 
 class BehindError(RuntimeError):

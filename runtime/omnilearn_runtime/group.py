@@ -7,7 +7,6 @@ and released by a thread of its own, while training goes on in the next generati
 from __future__ import annotations
 
 import hashlib
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,8 +25,6 @@ from omnilearn_core.api.messages import Assignment, GenerationId
 
 from .nccl import CudaOperation, form_nccl
 from .store import StoreClient
-
-log = logging.getLogger("omnilearn")
 
 # A peer that is only slow must not look dead: the coordinator decides about silence, long before this.
 _OPERATION_SECONDS = 300.0

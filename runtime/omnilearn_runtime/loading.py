@@ -15,7 +15,7 @@ import socket
 import stat
 import time
 import traceback
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -281,20 +281,3 @@ def move(batch: Any, device: torch.device | str, *, pin: bool = False) -> Any:
         items = [move(item, target, pin=pin) for item in batch]
         return type(batch)(*items) if hasattr(batch, "_fields") else type(batch)(items)
     return batch.to(target) if callable(getattr(batch, "to", None)) else batch
-
-
-def count(batch: Any) -> int:
-    """Return how many samples a batch has: the length of its first tensor."""
-    found = _first_tensor(batch)
-    if found is None or found.dim() == 0:
-        raise ValueError(
-            f"a batch of type {type(batch).__name__} holds no tensor whose length is the number of samples"
-        )
-    return found.shape[0]
-
-
-def _first_tensor(batch: Any) -> Tensor | None:
-    if isinstance(batch, Tensor):
-        return batch
-    parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, tuple | list) else ()
-    return next((found for part in parts if (found := _first_tensor(part)) is not None), None)

@@ -14,6 +14,7 @@ from omnilearn_coordinator.membership.actions import Happening
 from omnilearn_coordinator.service import Coordinator
 from omnilearn_coordinator.settings import GroupSettings, JobSettings
 from omnilearn_coordinator.view import JobView, Phase
+from omnilearn_core.api.names import START_ANEW_EXIT
 
 from .processes import Running, Zygote
 
@@ -27,7 +28,6 @@ _GRACE_SECONDS = 10.0
 _POLL_SECONDS = 0.01
 _START_LIMIT = 30.0
 _DUMP_SECONDS = 1.0
-_BEHIND = 75
 
 
 def names_of(size: int) -> list[str]:
@@ -177,7 +177,7 @@ class Arena:
     async def _start_anew(self) -> None:
         """Start those again whose script has to, because the job went on to another epoch without them."""
         for worker in list(self.workers.values()):
-            if worker.code == _BEHIND:
+            if worker.code == START_ANEW_EXIT:
                 await self.spawn(worker.name)
 
     async def until_whole(self, what: str) -> float:

@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch.utils.data import IterableDataset, TensorDataset
 
-from omnilearn_runtime.loading import Loader, SampleError, count, move
+from omnilearn_runtime.loading import Loader, SampleError, move
 
 DATASET = TensorDataset(torch.arange(20.0).reshape(10, 2), torch.arange(10))
 
@@ -285,16 +285,3 @@ def test_a_nested_batch_is_moved_whole_and_keeps_its_types() -> None:
     assert (type(inner), type(pair), inner["b"], pair[1]) == (OrderedDict, tuple, "text", None)
     assert all(tensor.is_meta for tensor in (moved.x, inner["a"], pair[0]))
     assert not batch.rest[0]["a"].is_meta
-
-
-@pytest.mark.parametrize(
-    ("batch", "samples"), [(torch.ones(3, 2), 3), ({"n": "x", "y": [torch.ones(4)]}, 4), ((1, torch.ones(2)), 2)]
-)
-def test_samples_of_a_batch_are_counted(batch: Any, samples: int) -> None:
-    assert count(batch) == samples
-
-
-@pytest.mark.parametrize("batch", ["text", torch.tensor(1), {}])
-def test_a_batch_without_a_length_cannot_be_counted(batch: Any) -> None:
-    with pytest.raises(ValueError, match="number of samples"):
-        count(batch)

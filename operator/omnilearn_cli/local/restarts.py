@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 from enum import StrEnum
 
+from omnilearn_core.api.names import START_ANEW_EXIT
+
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 10.0
 # A process that ran so long has not failed at its start: the back-off begins anew.
 STEADY_SECONDS = 60.0
 _TERMINATED = (128 + signal.SIGTERM, -signal.SIGTERM)
-# What the runtime exits with if its script has to start anew to be in step with the others: nobody's failure.
-_START_ANEW = 75
 
 
 class Meaning(StrEnum):
@@ -25,7 +25,7 @@ def meaning_of(code: int, *, on_purpose: bool, over: bool) -> Meaning:
     """Say how an exit counts; `on_purpose` if a fault of the script ended it, `over` if the job is complete."""
     if over and code == 0:
         return Meaning.FINISHED
-    if on_purpose or code in (*_TERMINATED, _START_ANEW):
+    if on_purpose or code in (*_TERMINATED, START_ANEW_EXIT):
         return Meaning.PREEMPTED
     return Meaning.FAILED
 

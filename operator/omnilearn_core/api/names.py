@@ -51,6 +51,9 @@ ENV_TRACE_FILE = "OMNILEARN_TRACE_FILE"
 ENV_TRACE_HASHES = "OMNILEARN_TRACE_HASHES"
 ENV_FAULTS = "OMNILEARN_FAULTS"
 
+# What a worker exits with if its script has to start anew to be in step with the others (EX_TEMPFAIL): no failure
+START_ANEW_EXIT = 75
+
 # Ports: the coordinator's service, its metrics, the operator's health
 COORDINATOR_PORT = 7443
 METRICS_PORT = 9090
