@@ -132,10 +132,13 @@ class Fleet:
             return list(times), traces
 
 
-def settings_for(names: Sequence[str], law: str, batch: int) -> JobSettings:
-    """Return the settings of a job of these workers."""
+def settings_for(names: Sequence[str], way: tuple[str, int | None], batch: int) -> JobSettings:
+    """Return the settings of a job of these workers, by a law and the percent that it leaves to whoever is early."""
+    law, percent = way
     settings = JobSettings(name=_JOB, global_batch=batch, law=law, fewest=len(names), most=len(names))
-    return replace(settings, expected=len(names), groups={name: GroupSettings("w") for name in names})
+    return replace(
+        settings, tail_percent=percent, expected=len(names), groups={name: GroupSettings("w") for name in names}
+    )
 
 
 class Desk:

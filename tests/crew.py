@@ -166,19 +166,21 @@ def values(workers: list[Worker]) -> list[Any]:
     return [worker.value for worker in workers]
 
 
-def force_plan(session: Session, shares: list[int]) -> None:
-    """Have rank 0 announce these shares, scaled to as many members as there are."""
+def force_plan(session: Session, shares: list[int], tail: int = 0) -> None:
+    """Have rank 0 announce these shares, scaled to as many members as there are, and leave a tail."""
     membership = session._membership
     group = membership.current
     if group is None or group.rank != 0 or group.size == 1:
         return
     scaled = [shares[rank % len(shares)] for rank in range(group.size - 1)]
-    total = session.global_batch
+    total = session.global_batch - tail
     while sum(scaled) > total:
         scaled = [each // 2 for each in scaled]
     whole = dict(zip(group.names, [*scaled, total - sum(scaled)], strict=True))
     version = max(membership.plan.version if membership.plan else 0, 10**6) + 1
-    membership.plan = Plan(generation=group.id, version=version, global_batch=total, shares=whole)
+    membership.plan = Plan(
+        generation=group.id, version=version, global_batch=session.global_batch, shares=whole, tail=tail
+    )
 
 
 def await_joiner(session: Session, seconds: float = 10.0) -> bool:

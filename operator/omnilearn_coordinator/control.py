@@ -17,6 +17,7 @@ from omnilearn_core.control.law import decide
 from omnilearn_core.control.laws import LAWS, BadStateError, from_json, to_json
 from omnilearn_core.control.reports import Member, Report, Situation
 from omnilearn_core.control.shares import ImpossibleSplitError, apportion
+from omnilearn_core.control.tail import tail_samples
 
 from .membership.generation import Generation
 from .settings import JobSettings
@@ -60,6 +61,8 @@ class Control:
         self._epoch = 0
         self._version = 0
         self._kept_state: str | None = None
+        self._step_seconds: float | None = None
+        self._tail = 0
         self.plan: Plan | None = None
         self.changes = 0
         self.decisions: deque[Decision] = deque(maxlen=_KEPT_DECISIONS)
@@ -99,7 +102,7 @@ class Control:
             return trouble
         # Times of another coordinator's clock mean nothing on this one.
         self._state = replace(state, shares=dict(plan.shares), newest={})
-        self._version, self.plan = plan.version, plan
+        self._version, self.plan, self._tail = plan.version, plan, plan.tail
         return trouble
 
     def hear(self, report: WorkerReport, now: float) -> None:
@@ -126,6 +129,7 @@ class Control:
             return None
         if len(self._measured) < len(self._members) and now - self._period_begun < PERIOD_SECONDS:
             return None
+        self._step_seconds = max(m.seconds / m.steps for m in self._measured.values())
         reports = tuple(
             Report(worker, self.plan.shares[worker], m.seconds / m.steps, m.ended, m.quota)
             for worker, m in self._measured.items()
@@ -153,9 +157,11 @@ class Control:
     def _decide(self, now: float, reports: tuple[Report, ...]) -> bool:
         self._period_begun, self._measured = now, {}
         before = dict(self._state.shares) if self._state else {}
-        situation = Situation(
-            self._settings.global_batch, tuple(map(self._member, self._members)), now, reports, self._epoch
+        settings, members = self._settings, tuple(map(self._member, self._members))
+        self._tail = tail_samples(
+            settings.global_batch, members, settings.tail_percent, settings.law, self._step_seconds, self._tail
         )
+        situation = Situation(settings.global_batch - self._tail, members, now, reports, self._epoch)
         try:
             decision: LawDecision[Any] = decide(self._law, self._state, situation)
         except ImpossibleSplitError as error:
@@ -190,6 +196,7 @@ class Control:
             version=self._version,
             global_batch=self._settings.global_batch,
             shares=dict(shares),
+            tail=self._tail,
         )
         return self.plan
 

@@ -27,6 +27,9 @@ class JobSettings:
     law: str = "Affine"
     min_per_worker: int = 1
     max_per_worker: int | None = None
+    tail_percent: int | None = None
+    """How much of the global batch nobody is given beforehand; None: as seems best."""
+
     fewest: int = 1
     most: int = 16384
     expected: int = 1
@@ -69,6 +72,7 @@ def settings_of(job: OmniLearnJob) -> JobSettings:
         law=str(spec.batch.law),
         min_per_worker=spec.batch.min_per_worker,
         max_per_worker=spec.batch.max_per_worker,
+        tail_percent=spec.batch.tail_percent,
         fewest=spec.fewest,
         most=max(spec.most, 1),
         expected=max(spec.most, 1),

@@ -59,6 +59,8 @@ class MemberView:
     step_seconds: float = 0.0
     cpu_quota: float | None = None
     memory_bound: int | None = None
+    tail_samples: float = 0.0
+    tail_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,8 @@ def _member(
         share=share or report.share,
         samples_per_second=report.share / report.compute_seconds if report.compute_seconds > 0 else 0.0,
         compute_seconds=report.compute_seconds,
+        tail_samples=report.tail_samples,
+        tail_seconds=report.tail_seconds,
         load_seconds=report.load_seconds,
         reduce_seconds=report.reduce_seconds,
         wait_seconds=report.wait_seconds,

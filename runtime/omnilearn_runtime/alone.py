@@ -52,9 +52,10 @@ class Alone(Membership):
         """Leave the group."""
         self.current = None
 
-    def detach(self) -> None:
+    def detach(self) -> Group | None:
         """Leave the group."""
-        self.current = None
+        group, self.current = self.current, None
+        return group
 
     def next_group(self, after: Group | None) -> Group:
         """Return the group of one."""

@@ -48,6 +48,10 @@ class Part:
     touched: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
 
 
+class OutOfStepError(RuntimeError):
+    """The workers are at different places of the script."""
+
+
 @dataclass(frozen=True, slots=True)
 class Whole:
     """What all members together have said; the same on each of them."""
@@ -66,6 +70,13 @@ class Whole:
     version: int
     shares: tuple[int, ...]
     touched: tuple[bool, ...]
+
+    def check(self) -> None:
+        """Raise OutOfStepError, on all workers alike, if they are not in the same round."""
+        if not self.agreed:
+            raise OutOfStepError(
+                "the workers are at different places of the script: all must call step, evaluate and epochs alike"
+            )
 
 
 _HEAD = 7

@@ -20,16 +20,17 @@ import torch
 from omnilearn_core.api.messages import Done, Failed, Leave, Release
 from omnilearn_core.api.names import START_ANEW_EXIT
 
-from .element import Kind
+from .element import Kind, OutOfStepError
 from .environment import Environment
 from .faults import Faults, Point
 from .feeding import BehindError
 from .group import Group
+from .learner import DivergedError
 from .ledger import Intervals
 from .managed import UnsuitableError
 from .membership import Membership
 from .rollcall import UnlikeError
-from .rounds import DivergedError, OutOfStepError, Rounds
+from .rounds import Rounds
 from .saving import Saving
 from .waiting import AbandonedError, ReleasedError
 

@@ -63,6 +63,10 @@ def enter(membership: Membership, state: Stateful, faults: Faults, after: Group 
             group.release()
             after = group
             continue
+        except BaseException:
+            # Nobody else knows of it yet, and to drop it here could mean to wait for the peers.
+            group.release()
+            raise
         membership.enter(group, verdict.top)
         return Entry(group, verdict)
 

@@ -26,6 +26,9 @@ class Point(StrEnum):
     HEALED = "healed"
     ENTERED = "entered"
     COMPUTING = "computing"
+    CLAIMED = "claimed"
+    """A piece of the tail was handed out to this worker, and to nobody else."""
+
     FIRST_BUCKET = "first-bucket"
     REDUCING = "reducing"
     BEFORE_UPDATE = "before-update"

@@ -29,10 +29,15 @@ def find_device(environment: Environment) -> torch.device:
     return torch.device("cuda" if wants and torch.cuda.is_available() else "cpu")
 
 
-def describe(environment: Environment, saving: Saving, membership: Callable[[], Membership]) -> Callable[[], Join]:
+def own_address(environment: Environment) -> str:
+    """Return where peers find this worker."""
+    return environment.address or _towards(environment.coordinator or "")
+
+
+def describe(
+    environment: Environment, saving: Saving, store: StoreServer, membership: Callable[[], Membership]
+) -> Callable[[], Join]:
     """Return the function that makes this worker's `join`, now and after every reconnection."""
-    address = environment.address or _own_address(environment.coordinator or "")
-    store = StoreServer(address)
     last = saving.last_generation
 
     def join() -> Join:
@@ -40,7 +45,7 @@ def describe(environment: Environment, saving: Saving, membership: Callable[[], 
         entered = known.entered
         return Join(
             device="gpu" if environment.device == "gpu" else "cpu",
-            address=address,
+            address=store.address,
             port=store.port,
             cpu_quota=cpu.cpu_quota(),
             last_generation=max(last, known.last_generation),
@@ -54,7 +59,7 @@ def describe(environment: Environment, saving: Saving, membership: Callable[[], 
     return join
 
 
-def _own_address(coordinator: str) -> str:
+def _towards(coordinator: str) -> str:
     """Return the address of the interface that leads to the coordinator; no packet is sent to find out."""
     parts = urlparse(coordinator)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

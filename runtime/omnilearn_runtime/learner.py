@@ -19,6 +19,12 @@ from .running import RunningStatistics
 
 log = logging.getLogger("omnilearn")
 
+_MOST_SKIPPED_IN_A_ROW = 10
+
+
+class DivergedError(RuntimeError):
+    """Too many gradients in a row were not finite."""
+
 
 class Learner:
     """The managed objects, with this worker's sums for the next update."""
@@ -62,6 +68,16 @@ class Learner:
         reduction.recycle()
         self.buckets.clear()
         return finite
+
+    def check(self, skipped_in_a_row: int) -> None:
+        """Raise DivergedError if there is no use in going on."""
+        # A scaler has to find its scale first.
+        most = _MOST_SKIPPED_IN_A_ROW * (1 if self.managed.scaler is None else 10)
+        if skipped_in_a_row >= most:
+            raise DivergedError(
+                f"the gradients of {most} steps in a row were not finite: the training has diverged; "
+                "lower the learning rate, clip gradients (clip_norm), or look for a division by zero in the loss"
+            )
 
     def to_tree(self) -> dict[str, Any]:
         """Return the state after the last update."""

@@ -60,10 +60,9 @@ class Link:
         self._sender = threading.Thread(target=self._send_for_ever, name="omnilearn-send", daemon=True)
 
     @property
-    def host(self) -> tuple[str, int]:
+    def place(self) -> str:
         """Host and port of the coordinator."""
-        parts = urlparse(self._url)
-        return parts.hostname or "127.0.0.1", parts.port or 80
+        return urlparse(self._url).netloc
 
     def start(self) -> None:
         """Connect in the background."""

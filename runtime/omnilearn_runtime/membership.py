@@ -34,6 +34,7 @@ from .faults import Faults, Point
 from .group import Group, Operation, await_reapers, form, tag
 from .link import Link, RefusedError
 from .nccl import CudaOperation
+from .store import StoreServer
 from .waiting import AbandonedError, Board, Ending, ReleasedError
 
 log = logging.getLogger("omnilearn")
@@ -47,9 +48,11 @@ _REAP_SECONDS = 3.0
 class Membership(Board):
     """What this worker knows of generations; shared between threads under one condition."""
 
-    def __init__(self, environment: Environment, describe: Callable[[], Join], faults: Faults) -> None:
+    def __init__(
+        self, environment: Environment, describe: Callable[[], Join], faults: Faults, store: StoreServer
+    ) -> None:
         super().__init__()
-        self._environment, self._describe, self._faults = environment, describe, faults
+        self._environment, self._describe, self._faults, self._store = environment, describe, faults, store
         self._link = Link(environment, self._opening, self._hear, self._refuse)
         self._joined = False
         self._newest: Assignment | None = None
@@ -75,8 +78,7 @@ class Membership(Board):
         """Connect and return the coordinator's welcome."""
         self._link.start()
         if not self.wait(lambda: self.welcome is not None, seconds) or self.welcome is None:
-            host, port = self._link.host
-            raise AbandonedError(f"no coordinator answers at {host}:{port} within {seconds:.0f} s")
+            raise AbandonedError(f"no coordinator answers at {self._link.place} within {seconds:.0f} s")
         return self.welcome
 
     def join(self) -> None:
@@ -100,6 +102,7 @@ class Membership(Board):
             self._built, self.current = {}, None
         for group in groups:
             group.release()
+        self._store.close()
         await_reapers(_REAP_SECONDS)
 
     def wait_for(
@@ -128,10 +131,9 @@ class Membership(Board):
         """Wait for the built group of a generation newer than ``after``; say every now and then that it waits."""
         begun = time.monotonic()
         while not self.wait(lambda: self.lets_go() or self._ready(after) is not None, _SAY_EVERY_SECONDS):
-            waited = time.monotonic() - begun
             if self.orphaned:
                 raise AbandonedError(f"the coordinator has not been heard of for {_ORPHAN_SECONDS:.0f} s: giving up")
-            log.warning("waiting for a generation to take part in, for %.0f s so far", waited)
+            log.warning("waiting for a generation to take part in, for %.0f s so far", time.monotonic() - begun)
         self.check()
         with self.changed:
             group = self._ready(after)
@@ -151,15 +153,15 @@ class Membership(Board):
 
     def leave(self) -> None:
         """Leave the present group, with whatever is pending in it."""
-        with self.changed:
-            group, self.current = self.current, None
+        group = self.detach()
         if group is not None:
             group.release()
 
-    def detach(self) -> None:
+    def detach(self) -> Group | None:
         """Leave the present group without letting it go: the caller keeps it."""
         with self.changed:
-            self.current = None
+            group, self.current = self.current, None
+            return group
 
     def give_up(self, group: Group, why: str) -> None:
         """Ask for another generation with the same members: this one can reduce nothing any more."""
@@ -209,6 +211,11 @@ class Membership(Board):
         return self._built.get(newest.generation)
 
     @property
+    def global_batch(self) -> int:
+        """Samples of one step over all workers."""
+        return 0 if self.welcome is None else self.welcome.global_batch
+
+    @property
     def orphaned(self) -> bool:
         """True if the coordinator has been gone for so long that waiting for it makes no sense any more."""
         since = self._link.lost_since
@@ -225,15 +232,13 @@ class Membership(Board):
         """Begin a connection: nobody may have heard what was said on the last one."""
         if not self._joined:
             return []
-        said: list[FromWorker | None] = [self._describe()]
-        said.append(
-            self._broken if self.current and self._broken and self._broken.generation == self.current.id else None
+        current, entered, broken, done = self.current, self.entered, self._broken, self._done
+        again: tuple[FromWorker | None, ...] = (
+            broken if current and broken and broken.generation == current.id else None,
+            Leave(why="SIGTERM") if self.deadline is not None else None,
+            done if entered and done and done.generation == entered.generation else None,
         )
-        said.append(Leave(why="SIGTERM") if self.deadline is not None else None)
-        said.append(
-            self._done if self.entered and self._done and self._done.generation == self.entered.generation else None
-        )
-        return [message for message in said if message is not None]
+        return [self._describe(), *(each for each in again if each is not None)]
 
     def _refuse(self, error: RefusedError) -> None:
         with self.changed:
@@ -279,17 +284,16 @@ class Membership(Board):
             group = form(assignment, self._environment.worker, self.wake)
         except (RuntimeError, ValueError, OSError) as error:
             if self._newest is assignment:
-                self._link.send(
-                    Broken(generation=assignment.generation, why=str(error).split("\n", maxsplit=1)[0][:300])
-                )
+                why = str(error).split("\n", maxsplit=1)[0][:300]
+                self._link.send(Broken(generation=assignment.generation, why=why))
             return
         with self.changed:
             wanted = self._newest is assignment
             if wanted:
                 self._built[assignment.generation] = group
                 self.changed.notify_all()
-        if not wanted:
+        if wanted:
+            self._link.send(Built(generation=assignment.generation))
+            self._faults.pass_by(Point.BUILT, self.round)
+        else:
             group.release()
-            return
-        self._link.send(Built(generation=assignment.generation))
-        self._faults.pass_by(Point.BUILT, self.round)

@@ -52,7 +52,8 @@ class Reporter:
         """Note a committed round; only undisturbed steps of a whole global batch say something about a share."""
         self._progress, self._plan, self._share = round_.progress, round_.plan, round_.share
         if round_.kind is Kind.STEP and whole and not round_.disturbed:
-            self._windows.add(round_.plan, round_.share, round_.lap, round_.loss)
+            beyond = max(0, round_.held.size - round_.share)
+            self._windows.add(round_.plan, round_.share, round_.lap, round_.loss, beyond)
 
     def _report_for_ever(self) -> None:
         while not self._stop.wait(self._membership.report_seconds):
@@ -74,7 +75,9 @@ class Reporter:
                 "steps": steps,
                 "plan_version": window.plan,
                 "share": window.share,
-                "compute_seconds": (total.compute + total.load) / steps,
+                "compute_seconds": max(0.0, total.compute + total.load - total.tail) / steps,
+                "tail_seconds": total.tail / steps,
+                "tail_samples": window.tail_samples / steps,
                 "load_seconds": total.load / steps,
                 "reduce_seconds": total.reduce / steps,
                 "wait_seconds": total.wait / steps,

@@ -14,13 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .claiming import Claimer
+from .division import Division
 from .element import Kind, Part, Whole
 from .entry import enter
 from .evaluation import Evaluation
 from .faults import Faults, Point
 from .group import Group
 from .learner import Learner
-from .ledger import Intervals, checksum, scaled
+from .ledger import Intervals, checksum
 from .membership import Membership
 from .progress import Progress
 from .reduction import Reduction
@@ -30,16 +32,6 @@ from .waiting import Ending
 from .work import Committed, Open
 
 log = logging.getLogger("omnilearn")
-
-MOST_SKIPPED_IN_A_ROW = 10
-
-
-class DivergedError(RuntimeError):
-    """Too many gradients in a row were not finite."""
-
-
-class OutOfStepError(RuntimeError):
-    """The workers are at different places of the script."""
 
 
 class Rounds:
@@ -56,8 +48,8 @@ class Rounds:
         self.resume: Callable[[int], dict[str, Any] | None] = lambda _: None
         """Given the round that this worker holds, the state of a newer checkpoint, if there is one."""
 
-        self._plans: list[tuple[int, tuple[int, ...]]] = []
-        self._kept: tuple[int, Intervals] = (-1, Intervals.of())
+        self._division = Division()
+        self._claimer = Claimer(membership, self._division, faults)
         self._reduction: Reduction | None = None
         self._previous: Group | None = None
 
@@ -113,13 +105,13 @@ class Rounds:
         if self.open is not None:
             self.open.disturbed = True
         self._drop_previous()
+        self._claimer.close()
         self._reduction = None
         before = self.progress.round
         entry = enter(self.membership, self, self._faults, after)
         plan = entry.group.assignment.plan
         shares = tuple(plan.shares.get(name, 0) for name in entry.group.names)
-        self._plans = [(plan.version, shares)] * 2
-        self._kept = (self.progress.round + 1, entry.verdict.held)
+        self._division.enter(plan.version, shares, self.progress.round + 1, entry.verdict.held)
         if self.open is not None and self.progress.round != before:
             self.open = None
         elif self.open is not None:
@@ -134,6 +126,11 @@ class Rounds:
         # The old group is kept until the new one has committed a round: a peer may still be reading from it.
         self._previous = group
 
+    def close(self) -> None:
+        """Let go of what only this engine knows of."""
+        self._drop_previous()
+        self._claimer.close()
+
     def _drop_previous(self) -> None:
         if self._previous is not None:
             self._previous.release()
@@ -146,7 +143,8 @@ class Rounds:
         if self.open is not None:
             # The script has left its loop in the middle of a step.
             self._forget_held()
-            self._kept = (-1, Intervals.of())
+            self._division.abandon()
+            self._claimer.close()
         self.watch.mark(Phase.OTHER)
         self.learner.refresh()
         opened = self.open = Open(kind, epoch, interval, size)
@@ -156,18 +154,18 @@ class Rounds:
 
     def _share_out(self, opened: Open) -> None:
         """Give everybody its part of what nobody holds: all of it at first, the gaps after a loss."""
-        round_, kept = self._kept
-        gaps = opened.interval.minus(kept) if round_ == self.progress.round + 1 else opened.interval
-        opened.pending = gaps.split(scaled(gaps.size, self._plans[0][1]))[self._rank]
+        batch = self.membership.global_batch if opened.kind is Kind.STEP else None
+        opened.pending, opened.tail = self._division.part(opened.interval, self.progress.round + 1, batch, self._rank)
 
     def next_slice(self, interval: Intervals) -> Intervals:
         """Return this worker's part of the round after the open one, as it will be if nothing happens."""
-        return interval.split(scaled(interval.size, self._plans[1][1]))[self._rank]
+        return self._division.upcoming(interval, self.membership.global_batch, self._rank)
 
     def backward(self, run: Callable[[], object], piece: Intervals, weight: float, loss: float) -> None:
         """Compute the gradients of a piece and hold them; if it is the last, their reduction begins meanwhile."""
         opened, group = self._need_open(), self.group
-        last = piece.size == opened.pending.size
+        self._claimer.listen(opened)
+        last = piece.size == opened.pending.size and not opened.tail
         self._reduction = None
         if last and group is not None and group.size > 1:
             self._reduction = Reduction(group, self.membership, self.learner.buckets)
@@ -198,11 +196,18 @@ class Rounds:
             group = self.group
             if group is None or self.membership.is_superseded(group):
                 self.regroup(group)
-            elif opened.pending:
+            elif opened.pending or self._takes_more(opened, group):
                 return False
             elif not self._attempt(opened, group):
                 self.regroup(group)
         return True
+
+    def _takes_more(self, opened: Open, group: Group) -> bool:
+        """Take a piece of the tail if there is one left."""
+        self.watch.in_tail = True
+        took = self._claimer.take(opened, group, self.progress.round + 1)
+        self.watch.mark(Phase.COMPUTE)
+        return took
 
     def _attempt(self, opened: Open, group: Group) -> bool:
         """Reduce once; False if the generation has to be left."""
@@ -220,10 +225,7 @@ class Rounds:
         self.watch.mark(Phase.EXPOSED)
         if ending is not Ending.COMPLETE or whole is None:
             return False
-        if not whole.agreed:
-            raise OutOfStepError(
-                "the workers are at different places of the script: all must call step, evaluate and epochs alike"
-            )
+        whole.check()
         self._faults.pass_by(Point.BEFORE_UPDATE, self.progress.round + 1)
         self._commit(opened, reduction, whole, statistics)
         self._close_round(opened, group, whole)
@@ -258,28 +260,22 @@ class Rounds:
         self._faults.pass_by(Point.AFTER_UPDATE, self.progress.round)
 
     def _close_round(self, opened: Open, group: Group, whole: Whole) -> None:
-        version, shares = self._plans[0]
-        self._plans = [self._plans[1], (whole.version, whole.shares) if whole.version else self._plans[1]]
+        version, share = self._division.version, self._division.shares[group.rank]
+        self._division.commit(whole.version, whole.shares)
         self.open = None
         self.membership.round = self.progress.round
         self._drop_previous()
         self.watch.mark(Phase.COMPUTE)
         lap = self.watch.lap(whole.least_exposed)
+        self._claimer.pace = opened.held.size / max(lap.compute, 1e-6)
         loss = whole.loss / whole.weight if whole.weight else 0.0
         self._on_commit(
             Committed(
-                opened.kind, self.progress, group, version, shares[group.rank], opened.interval, opened.held,
+                opened.kind, self.progress, group, version, share, opened.interval, opened.held,
                 whole.samples, loss, lap, opened.disturbed,
             )
         )  # fmt: skip
-        most = MOST_SKIPPED_IN_A_ROW * (
-            1 if self.learner.managed.scaler is None else 10
-        )  # a scaler has to find its scale
-        if self.progress.skipped_in_a_row >= most:
-            raise DivergedError(
-                f"the gradients of {most} steps in a row were not finite: the training has diverged; "
-                "lower the learning rate, clip gradients (clip_norm), or look for a division by zero in the loss"
-            )
+        self.learner.check(self.progress.skipped_in_a_row)
         self.membership.check()
         if whole.ready:
             self._switch(group)

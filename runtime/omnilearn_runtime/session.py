@@ -18,7 +18,7 @@ from .environment import Environment, read
 from .evaluating import Evaluator
 from .faults import Faults
 from .feeding import Feeder
-from .joining import describe, find_device
+from .joining import describe, find_device, own_address
 from .learner import Learner
 from .ledger import Intervals, epoch_order
 from .loading import Loader
@@ -28,6 +28,7 @@ from .passes import Passes
 from .reporting import Reporter, Trace
 from .rounds import Rounds
 from .saving import Saving
+from .store import StoreServer
 from .work import Committed
 
 log = logging.getLogger("omnilearn")
@@ -66,9 +67,9 @@ class Session:
         if environment.alone:
             number = self._saving.last_generation + 1
             return Alone(environment.worker, self.device.type, global_batch, number)
-        membership = Membership(
-            environment, describe(environment, self._saving, lambda: self._membership), self._faults
-        )
+        store = StoreServer(own_address(environment))
+        join = describe(environment, self._saving, store, lambda: self._membership)
+        membership = Membership(environment, join, self._faults, store)
         membership.connect(_CONNECT_SECONDS)
         return membership
 
@@ -88,6 +89,8 @@ class Session:
         finally:
             self._reporter.stop()
             self._saving.close()
+            if self._rounds_or_none is not None:
+                self._rounds_or_none.close()
             self._membership.close()
             self._trace.close()
             self._exits.close()
@@ -115,8 +118,7 @@ class Session:
     @property
     def global_batch(self) -> int:
         """Samples of one step over all workers."""
-        welcome = self._membership.welcome
-        return 0 if welcome is None else welcome.global_batch
+        return self._membership.global_batch
 
     def log(self, **values: float) -> None:
         """Show values in the status, the metrics and the plots; the lead's count."""

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import struct
 import threading
 from collections.abc import Mapping
 from datetime import timedelta
 
 from torch._C._distributed_c10d import Store
 
-_LENGTH = struct.Struct("!I")
-_LONGEST = 16 * 2**20
+from .ledger import Interval
+from .tail import Handouts, Request
+from .wire import LENGTH, LONGEST, frame, receive
+
 _MOST_GENERATIONS = 8
 """Generations whose addresses are kept: older ones are nobody's business any more."""
 
@@ -26,38 +27,49 @@ class StoreServer:
     """A worker's own store, open for its whole life: for the generations in which it is rank 0."""
 
     def __init__(self, address: str) -> None:
+        self.address = address
         self._listener = socket.create_server((address, 0), family=_family(address), backlog=1024)
         self.port = int(self._listener.getsockname()[1])
         self._boards: dict[str, dict[str, str]] = {}
         self._changed: dict[str, asyncio.Event] = {}
+        self._handouts = Handouts()
+        self._loop = asyncio.new_event_loop()
+        self._closing = asyncio.Event()
         threading.Thread(target=self._run, name="omnilearn-store", daemon=True).start()
 
+    def close(self) -> None:
+        """Stop; whoever is connected is hung up on."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._closing.set)
+
     def _run(self) -> None:
-        asyncio.run(self._serve())
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._talk, sock=self._listener, limit=_LONGEST)
-        async with server:
-            await server.serve_forever()
+        async with await asyncio.start_server(self._talk, sock=self._listener, limit=LONGEST):
+            await self._closing.wait()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one client until it hangs up; whatever is no request ends its connection."""
+        """Answer one client until it hangs up or this store is closed; whatever is no request ends its connection."""
         try:
             while True:
-                (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-                if length > _LONGEST:
+                (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+                if length > LONGEST:
                     return
                 board, key, value = json.loads(await reader.readexactly(length))
                 answer = await self._answer(str(board), str(key), value)
-                writer.write(_frame(answer))
+                writer.write(frame(answer))
                 await writer.drain()
-        except (OSError, EOFError, ValueError, TypeError):
+        except (OSError, EOFError, ValueError, TypeError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
 
-    async def _answer(self, board: str, key: str, value: object) -> Mapping[str, str]:
-        """Note a value, or wait for one; return all that is known on its board."""
+    async def _answer(self, board: str, key: str, value: object) -> Mapping[str, str] | Interval:
+        """Note a value, or wait for one, and return all that is known on its board; or hand out a piece of the tail."""
+        if isinstance(value, list):
+            return self._handouts.take(board, Request(*map(int, value)))
         if board not in self._boards:
             self._boards[board], self._changed[board] = {}, asyncio.Event()
             for old in list(self._boards)[:-_MOST_GENERATIONS]:
@@ -117,29 +129,12 @@ class StoreClient(Store):
 
     def _ask(self, key: str, value: str | None) -> None:
         try:
-            self._socket.sendall(_frame([self._board, key, value]))
-            (length,) = _LENGTH.unpack(self._receive(_LENGTH.size))
-            self._known.update(json.loads(self._receive(length)))
+            self._socket.sendall(frame([self._board, key, value]))
+            self._known.update(json.loads(receive(self._socket, bytearray())))
         except (OSError, ValueError) as error:
             raise RuntimeError(f"the store of rank 0 did not answer: {error}") from None
         if key not in self._known:
             raise RuntimeError("the store of rank 0 has forgotten this generation")
-
-    def _receive(self, length: int) -> bytes:
-        if length > _LONGEST:
-            raise ValueError("an answer that is too long")
-        data = bytearray()
-        while len(data) < length:
-            chunk = self._socket.recv(length - len(data))
-            if not chunk:
-                raise ConnectionError("it hung up")
-            data += chunk
-        return bytes(data)
-
-
-def _frame(value: object) -> bytes:
-    body = json.dumps(value).encode()
-    return _LENGTH.pack(len(body)) + body
 
 
 def _family(address: str) -> socket.AddressFamily:

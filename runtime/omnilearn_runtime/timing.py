@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 
@@ -30,6 +30,8 @@ class Lap:
     load: float = 0.0
     reduce: float = 0.0
     wait: float = 0.0
+    tail: float = 0.0
+    """What part of computing and loading was for the tail, beyond the share."""
 
 
 class Stopwatch:
@@ -42,10 +44,17 @@ class Stopwatch:
         self.exposed = 0.0
         """Exposed seconds of the last round."""
 
+        self.in_tail = False
+        """True while the time is spent on the tail."""
+
+        self._tail = 0.0
+
     def mark(self, phase: Phase) -> None:
         """Everything since the last mark was ``phase``."""
         now = self._clock()
         self._spent[phase] += now - self._mark
+        if self.in_tail and phase in (Phase.COMPUTE, Phase.LOAD):
+            self._tail += now - self._mark
         self._mark = now
 
     def lap(self, least_exposed: float) -> Lap:
@@ -55,7 +64,8 @@ class Stopwatch:
         begun, self._lap_begun, self._mark = self._lap_begun, now, now
         self.exposed = spent[Phase.EXPOSED]
         reduce = min(self.exposed, least_exposed) if least_exposed > 0 else self.exposed
-        return Lap(now - begun, spent[Phase.COMPUTE], spent[Phase.LOAD], reduce, self.exposed - reduce)
+        tail, self._tail, self.in_tail = self._tail, 0.0, False
+        return Lap(now - begun, spent[Phase.COMPUTE], spent[Phase.LOAD], reduce, self.exposed - reduce, tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,7 @@ class Window:
     plan: int = -1
     share: int = 0
     steps: int = 0
+    tail_samples: int = 0
     total: Lap = Lap()
     loss: float | None = None
 
@@ -76,19 +87,15 @@ class Windows:
         self._lock = threading.Lock()
         self._open = Window()
 
-    def add(self, plan: int, share: int, lap: Lap, loss: float) -> None:
-        """Add a round that went undisturbed; another share begins another window."""
+    def add(self, plan: int, share: int, lap: Lap, loss: float, tail_samples: int = 0) -> None:
+        """Add a round that went undisturbed, with what was computed beyond the share; another share begins another."""
         with self._lock:
             window = self._open
             if (window.plan, window.share) != (plan, share):
                 window = Window(plan, share)
-            total = Lap(
-                *(
-                    getattr(window.total, name) + getattr(lap, name)
-                    for name in ("step", "compute", "load", "reduce", "wait")
-                )
-            )
-            self._open = replace(window, steps=window.steps + 1, total=total, loss=loss)
+            total = Lap(*(getattr(window.total, each.name) + getattr(lap, each.name) for each in fields(Lap)))
+            tail_samples += window.tail_samples
+            self._open = replace(window, steps=window.steps + 1, tail_samples=tail_samples, total=total, loss=loss)
 
     def take(self, fewest: int) -> Window | None:
         """Return the window and begin another, if it has at least ``fewest`` rounds."""

@@ -24,6 +24,9 @@ class Open:
 
     pending: Intervals = field(default_factory=Intervals.of)
     held: Intervals = field(default_factory=Intervals.of)
+    tail: Intervals = field(default_factory=Intervals.of)
+    """What nobody was given, for whoever is early; empty once nothing of it is left."""
+
     weight: float = 0.0
     loss: float = 0.0
     """Sum of weight × loss."""

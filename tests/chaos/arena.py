@@ -56,7 +56,8 @@ class Arena:
         self._port = 0
         self._settings = JobSettings(
             name=JOB, global_batch=GLOBAL_BATCH, fewest=1, most=size, expected=size, join_timeout=4.0,
-            silent_after=SILENT_AFTER, start_wait=3.0, groups={name: GroupSettings(GROUP) for name in self.names},
+            silent_after=SILENT_AFTER, start_wait=3.0, tail_percent=30,
+            groups={name: GroupSettings(GROUP) for name in self.names},
         )  # fmt: skip
         self._diary = (folder / "diary.txt").open("a", buffering=1, encoding="utf-8")
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from omnilearn_runtime.faults import Deed, Point
 
-STEPPING = (Point.COMPUTING, Point.FIRST_BUCKET, Point.REDUCING, Point.BEFORE_UPDATE, Point.AFTER_UPDATE)
+STEPPING = (Point.COMPUTING, Point.CLAIMED, Point.FIRST_BUCKET, Point.REDUCING, Point.BEFORE_UPDATE, Point.AFTER_UPDATE)
 JOINING = (
     Point.JOINED, Point.ASSIGNED, Point.FORMING, Point.BUILT, Point.ROLL_CALL, Point.HEALING, Point.HEALED,
     Point.ENTERED,

@@ -127,9 +127,15 @@ def test_two_loops_of_epochs_are_both_run_in_full() -> None:
 
 
 def test_a_corrupt_newest_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    def all_written(session: Session, _: Worker) -> None:
+        """Wait until every checkpoint that may be seen is there: steps are faster than files."""
+        writer = session._saving._writer
+        assert writer is not None
+        session._membership.wait(lambda: writer._pending is None or not writer._pending.confirmed, 10.0)
+
     recipe = Recipe(epochs=3)
     for count, faults in ((2, "computing@9:kill"), (1, "")):
-        with Crew(as_script(recipe), count) as crew:
+        with Crew(as_script(recipe, all_written), count) as crew:
             crew.checkpoints = tmp_path
             for number in range(count):
                 crew.start(number, faults)

@@ -21,7 +21,7 @@ RECIPE = Recipe(epochs=3)
 EXPECTED = train(RECIPE)
 POINTS = (
     "joined", "roll-call", "healing", "healed", "entered", "computing", "first-bucket", "reducing", "before-update",
-    "after-update", "switching",
+    "after-update", "switching", "claimed",
 )  # fmt: skip
 RELAXED = settings(
     max_examples=40 * EXPLORE,
@@ -53,7 +53,8 @@ class History:
         self.crew: Crew | None = None
 
     def on_batch(self, session: Session, me: Worker) -> None:
-        force_plan(session, [self._random.choice([0, 0, 1, 2, 3, 5, BATCH]) for _ in range(4)])
+        shares = [self._random.choice([0, 0, 1, 2, 3, 5, BATCH]) for _ in range(4)]
+        force_plan(session, shares, self._random.choice([0, 1, BATCH // 4, BATCH // 2]))
         if session.is_lead:
             self._let_join(session)
 

@@ -67,7 +67,7 @@ def test_a_plan_is_good_exactly_if_its_shares_sum_to_the_global_batch(shares: di
     if total:
         plan = Plan(generation=GENERATION, version=0, global_batch=total, shares=shares)
         assert sum(plan.shares.values()) == plan.global_batch
-    with pytest.raises(ValidationError, match=f"the shares sum to {total}, not to the global batch {total + 1}"):
+    with pytest.raises(ValidationError, match=f"shares and tail sum to {total}, not to the global batch {total + 1}"):
         Plan(generation=GENERATION, version=0, global_batch=total + 1, shares=shares)
 
 

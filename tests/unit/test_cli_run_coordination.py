@@ -49,6 +49,11 @@ def test_the_launcher_sees_what_the_coordinator_knows() -> None:
     assert (member.share, member.compute_seconds, member.load_seconds) == (8, 0.3, 0.2)
 
 
+def test_what_a_member_took_of_the_tail_is_computing_and_stands_beside_its_share() -> None:
+    (member,) = view_of(replace(SEEN, members=(replace(SEEN.members[0], tail_samples=2.6, tail_seconds=0.25),))).members
+    assert (member.share, member.beyond, member.compute_seconds) == (8, 3, 0.55)
+
+
 def test_a_generation_counts_when_it_was_entered() -> None:
     view = view_of(replace(SEEN, phase=Phase.WAITING, waiting="1 of the 2 needed are there"))
     assert (view.generation, view.members) == (None, ())

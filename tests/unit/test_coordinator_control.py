@@ -85,7 +85,25 @@ def test_speeds_are_remembered_when_the_members_change() -> None:
     control.look(1.0)
     shares = control.begin(generation(2, "a", "b", "c"), 2.0).shares
     assert shares["a"] > shares["b"]
-    assert sum(shares.values()) == SETTINGS.global_batch
+
+
+def test_there_is_a_tail_as_soon_as_steps_are_known_to_last_and_the_law_splits_the_rest() -> None:
+    control, plan = begun()
+    assert plan.tail == 0
+    control.hear(report(plan, "a", 0.2), 1.0)
+    control.hear(report(plan, "b", 0.4), 1.0)
+    newer = control.look(1.0)
+    assert newer is not None
+    assert newer.tail == 19
+    assert sum(newer.shares.values()) == SETTINGS.global_batch - 19
+
+
+def test_another_coordinator_keeps_the_tail() -> None:
+    control, plan = begun(replace(SETTINGS, tail_percent=25))
+    other = Control(replace(SETTINGS, tail_percent=25))
+    other.adopt(generation(1, "a", "b"), plan, control.state_to_keep(), 500.0)
+    assert other.plan == plan
+    assert plan.tail == 16
 
 
 @pytest.mark.parametrize("bounds", [{"min_per_worker": 40}, {"max_per_worker": 20}, {"max_per_worker": 1}])

@@ -17,8 +17,10 @@ LIMIT = timedelta(seconds=5)
 
 
 @pytest.fixture(scope="module")
-def server() -> StoreServer:
-    return StoreServer("127.0.0.1")
+def server() -> Iterator[StoreServer]:
+    made = StoreServer("127.0.0.1")
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -49,6 +51,15 @@ def test_generations_do_not_see_each_other(server: StoreServer, clients: list[St
     with pytest.raises(RuntimeError, match="did not answer"):
         other.get("0")
     other.close()
+
+
+def test_a_store_that_closes_hangs_up_on_who_waits() -> None:
+    own = StoreServer("127.0.0.1")
+    client = StoreClient("127.0.0.1", own.port, "g", LIMIT)
+    threading.Timer(0.1, own.close).start()
+    with pytest.raises(RuntimeError, match="did not answer"):
+        client.get("never")
+    client.close()
 
 
 def test_nobody_waits_for_ever(clients: list[StoreClient]) -> None:

@@ -121,9 +121,10 @@ def _member(member: MemberView) -> Member:
         device=member.device,
         attempt=member.attempt,
         share=member.share,
+        beyond=round(member.tail_samples),
         samples_per_second=member.samples_per_second or None,
-        # Reported with the loading in it.
-        compute_seconds=max(member.compute_seconds - member.load_seconds, 0.0),
+        # Reported with the loading in it, and without the tail.
+        compute_seconds=max(member.compute_seconds + member.tail_seconds - member.load_seconds, 0.0),
         load_seconds=member.load_seconds,
         reduce_seconds=member.reduce_seconds,
         wait_seconds=member.wait_seconds,

@@ -48,9 +48,9 @@ def _colours(workers: Sequence[str]) -> dict[str, Any]:
 
 
 def _shares(axes: Axes, steps: Sequence[Round], times: Sequence[float], colours: dict[str, Any]) -> None:
-    series = [[one.parts[worker].share if worker in one.parts else 0 for one in steps] for worker in colours]
+    series = [[one.parts[worker].samples if worker in one.parts else 0 for one in steps] for worker in colours]
     axes.stackplot(times, series, labels=list(colours), colors=list(colours.values()), step="post", alpha=0.85)
-    axes.set(ylabel="share (samples of a step)", ylim=0)
+    axes.set(ylabel="samples of a step", ylim=0)
     if len(colours) <= 12:
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), reverse=True)
 

@@ -75,9 +75,10 @@ def _row(one: Staff, member: Member | None, style: str) -> list[Text | str]:
     cpus = "–" if one.cpus is None else f"{one.cpus:g}"
     if member is None:
         return [Text(one.worker, style=style), one.device, cpus, "", "", "", one.state]
+    share = f"{member.share} + {member.beyond}" if member.beyond else str(member.share)
     speed = "" if member.samples_per_second is None else f"{member.samples_per_second:,.0f}"
     state = member.state if one.state == RUNNING else one.state
-    return [Text(one.worker, style=style), one.device, cpus, str(member.share), speed, bar(member), state]
+    return [Text(one.worker, style=style), one.device, cpus, share, speed, bar(member), state]
 
 
 def bar(member: Member, width: int = _BAR_WIDTH) -> Text:

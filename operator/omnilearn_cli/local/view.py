@@ -16,6 +16,9 @@ class Member:
     device: str = "cpu"
     attempt: int = 0
     share: int = 0
+    beyond: int = 0
+    """Samples of a step that it takes beyond its share, because it is early."""
+
     samples_per_second: float | None = None
     compute_seconds: float = 0.0
     load_seconds: float = 0.0

@@ -39,18 +39,20 @@ class GenerationId(ApiModel):
 
 
 class Plan(ApiModel):
-    """The shares of all members of a generation; they sum to the global batch exactly."""
+    """The shares of all members of a generation; with the tail they sum to the global batch exactly."""
 
     generation: GenerationId
     version: Number
     global_batch: Annotated[int, Field(ge=1, le=16777216)]
     shares: Annotated[dict[WorkerName, Share], Field(min_length=1, max_length=16384)]
+    tail: Share = 0
+    """Samples that nobody is given: whoever is early takes them, piece by piece."""
 
     @model_validator(mode="after")
     def _sums_to_the_global_batch(self) -> Plan:
-        total = sum(self.shares.values())
+        total = sum(self.shares.values()) + self.tail
         if total != self.global_batch:
-            raise ValueError(f"the shares sum to {total}, not to the global batch {self.global_batch}")
+            raise ValueError(f"shares and tail sum to {total}, not to the global batch {self.global_batch}")
         return self
 
 
@@ -150,7 +152,13 @@ class WorkerReport(ApiModel):
     """Steps that were measured; 0 if none has ended, and then the times mean nothing."""
 
     compute_seconds: Seconds = 0.0
-    """Mean per step of loading and computing; waiting for others is not part of it."""
+    """Mean per step of loading and computing the share; waiting for others is not part of it."""
+
+    tail_samples: Annotated[float, Field(ge=0, le=16777216)] = 0.0
+    """Mean per step of the samples that were taken beyond the share, …"""
+
+    tail_seconds: Seconds = 0.0
+    """… and of loading and computing them."""
 
     load_seconds: Seconds = 0.0
     reduce_seconds: Seconds = 0.0
