@@ -35,7 +35,7 @@ class Pictures:
         self.labels = torch.randint(0, 10, (SAMPLES,), generator=generator)
 
     def __len__(self) -> int:
-        return 100_000_000 // SAMPLES * SAMPLES
+        return 4_000_000 // SAMPLES * SAMPLES
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         return self.images[index % SAMPLES], self.labels[index % SAMPLES]

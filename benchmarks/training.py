@@ -49,7 +49,7 @@ class Effort:
     step_seconds: float = 1.0
 
 
-FULL = Effort(LEVELS, repeats=3, steps=24, skipped=10, solo_seconds=6.0, phase_steps=10, pairs=10)
+FULL = Effort(LEVELS, repeats=2, steps=24, skipped=10, solo_seconds=6.0, phase_steps=10, pairs=10)
 QUICK = Effort((8,), repeats=1, steps=14, skipped=8, solo_seconds=3.0, phase_steps=6, pairs=2, step_seconds=0.5)
 
 

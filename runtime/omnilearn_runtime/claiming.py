@@ -19,8 +19,6 @@ class Claimer:
         self._group: Group | None = None
         self._claims = Claims(self._in_vain)
         self._ahead: Intervals | None = None
-        self.pace = 0.0
-        """Samples per second of this worker, as far as is known."""
 
     def close(self) -> None:
         """Forget what was asked for: it belongs to a round that is not reduced like this any more."""
@@ -62,7 +60,7 @@ class Claimer:
 
     def _ask(self, opened: Open, group: Group, round_: int) -> None:
         host = group.assignment.members[self._division.host]
-        request = self._division.request(opened.tail, round_, group.rank, self.pace)
+        request = self._division.request(opened.tail, round_, group.rank)
         self._claims.ask(str(group.id), (host.address, host.port), request)
 
     def _in_vain(self) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from .ledger import Intervals, scaled
 from .tail import Request
 
-# Pieces of the tail last at least this long: every one has its fixed costs.
-_LEAST_SECONDS = 0.01
+# A piece of the tail is at least this part of a share: every one has its fixed costs.
+_MOST_PIECES = 50
 
 
 class Division:
@@ -67,11 +67,11 @@ class Division:
         """Return a rank's part of the round after the present one, as it will be if nothing happens."""
         return _with_tail(interval, self._next[1], batch, rank)[0]
 
-    def request(self, tail: Intervals, round_: int, rank: int, pace: float) -> Request:
-        """Return what to ask for, at a pace of so many samples per second."""
+    def request(self, tail: Intervals, round_: int, rank: int) -> Request:
+        """Return what to ask for."""
         ((begin, end),) = tail
-        least = int(pace * _LEAST_SECONDS)
-        return Request(round_, self._abandoned, begin, end, self.shares[rank], sum(self.shares), least)
+        share = self.shares[rank]
+        return Request(round_, self._abandoned, begin, end, share, sum(self.shares), share // _MOST_PIECES)
 
 
 def _own(samples: Intervals, shares: Sequence[int], rank: int) -> Intervals:

@@ -267,7 +267,6 @@ class Rounds:
         self._drop_previous()
         self.watch.mark(Phase.COMPUTE)
         lap = self.watch.lap(whole.least_exposed)
-        self._claimer.pace = opened.held.size / max(lap.compute, 1e-6)
         loss = whole.loss / whole.weight if whole.weight else 0.0
         self._on_commit(
             Committed(

@@ -32,7 +32,7 @@ def test_cpu_workers_with_steps_that_last_leave_three_tenths() -> None:
         {"law": "Uniform"},
         {"law": "Static"},
         {"step_seconds": None},
-        {"step_seconds": 0.09},
+        {"step_seconds": 0.49},
         {"percent": 0},
     ],
     ids=str,
@@ -47,8 +47,8 @@ def test_what_the_job_asks_for_is_done_whatever_the_law_device_and_step() -> Non
 
 
 def test_steps_around_the_limit_do_not_switch_it_on_and_off() -> None:
-    assert tail(step_seconds=0.06, before=30) == 30
-    assert tail(step_seconds=0.04, before=30) == 0
+    assert tail(step_seconds=0.3, before=30) == 30
+    assert tail(step_seconds=0.2, before=30) == 0
 
 
 @given(st.integers(2, 500), st.integers(0, 50), st.lists(st.integers(0, 40), min_size=2, max_size=9))

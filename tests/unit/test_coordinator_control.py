@@ -90,8 +90,8 @@ def test_speeds_are_remembered_when_the_members_change() -> None:
 def test_there_is_a_tail_as_soon_as_steps_are_known_to_last_and_the_law_splits_the_rest() -> None:
     control, plan = begun()
     assert plan.tail == 0
-    control.hear(report(plan, "a", 0.2), 1.0)
-    control.hear(report(plan, "b", 0.4), 1.0)
+    control.hear(report(plan, "a", 0.4), 1.0)
+    control.hear(report(plan, "b", 0.8), 1.0)
     newer = control.look(1.0)
     assert newer is not None
     assert newer.tail == 19

@@ -13,7 +13,7 @@ USUAL_PERCENT = 30
 _FOLLOWING = ("Affine", "Proportional")
 
 # Steps shorter than this have no time for pieces; once there is a tail, it stays until they are half as long.
-_SHORTEST_STEP_SECONDS = 0.1
+_SHORTEST_STEP_SECONDS = 0.5
 
 
 def tail_samples(
