@@ -57,7 +57,8 @@ class Operation:
 
     def __init__(self, work: Any, buffers: Sequence[torch.Tensor], wake: Callable[[], None]) -> None:
         # The buffers belong to the operation until it is over, even when nobody waits for it any more.
-        self._work, self.buffers = work, buffers
+        self._work: Any = work
+        self.buffers = buffers
         self.error: str | None = None
         self.over = False
         self._wake = wake
@@ -68,6 +69,8 @@ class Operation:
             future.value()
         except RuntimeError as error:
             self.error = str(error).split("\n", maxsplit=1)[0][:300]
+        # Even a finished operation would keep the group's sockets open.
+        self._work = None
         self.over = True
         self._wake()
 
@@ -130,7 +133,8 @@ class Group:
         box = [self._gloo, self._nccl, self._begun]
         self._gloo, self._nccl, self._begun = None, None, []
         if box[0] is not None:
-            reaper = threading.Thread(target=_reap, args=(box,), name="omnilearn-reaper", daemon=True)
+            name = f"omnilearn-reap-{self.id.number}-{self.rank}"
+            reaper = threading.Thread(target=_reap, args=(box,), name=name, daemon=True)
             with _REAPING:
                 # Only one that has started can be waited for.
                 reaper.start()

@@ -130,6 +130,7 @@ class Rounds:
         """Let go of what only this engine knows of."""
         self._drop_previous()
         self._claimer.close()
+        self._reduction = None
 
     def _drop_previous(self) -> None:
         if self._previous is not None:

@@ -22,6 +22,8 @@ from .wire import LENGTH, LONGEST, frame, receive
 _MOST_GENERATIONS = 8
 """Generations whose addresses are kept: older ones are nobody's business any more."""
 
+_LAST_TURNS = 8
+
 
 class StoreServer:
     """A worker's own store, open for its whole life: for the generations in which it is rank 0."""
@@ -35,6 +37,7 @@ class StoreServer:
         self._handouts = Handouts()
         self._loop = asyncio.new_event_loop()
         self._closing = asyncio.Event()
+        self._writers: set[asyncio.StreamWriter] = set()
         threading.Thread(target=self._run, name="omnilearn-store", daemon=True).start()
 
     def close(self) -> None:
@@ -49,9 +52,15 @@ class StoreServer:
     async def _serve(self) -> None:
         async with await asyncio.start_server(self._talk, sock=self._listener, limit=LONGEST):
             await self._closing.wait()
+        # Whoever was accepted last is known, and a socket is closed, only some turns of the loop later.
+        for _ in range(_LAST_TURNS):
+            for writer in self._writers:
+                writer.transport.abort()
+            await asyncio.sleep(0)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one client until it hangs up or this store is closed; whatever is no request ends its connection."""
+        self._writers.add(writer)
         try:
             while True:
                 (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
@@ -64,6 +73,7 @@ class StoreServer:
         except (OSError, EOFError, ValueError, TypeError, asyncio.CancelledError):
             pass
         finally:
+            self._writers.discard(writer)
             writer.close()
 
     async def _answer(self, board: str, key: str, value: object) -> Mapping[str, str] | Interval:
