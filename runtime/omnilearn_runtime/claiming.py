@@ -53,10 +53,15 @@ class Claimer:
 
     def listen(self, opened: Open) -> None:
         """Find out, without waiting, whether the piece that is being computed is the last."""
-        if opened.tail and self._ahead is None:
+        if not opened.tail or self._ahead is not None or self._group is None:
+            return
+        try:
             self._ahead = self._claims.poll()
-            if self._ahead is not None and not self._ahead:
-                opened.tail, self._ahead = self._ahead, None
+        except UnansweredError as error:
+            self._membership.give_up(self._group, str(error))
+            return
+        if self._ahead is not None and not self._ahead:
+            opened.tail, self._ahead = self._ahead, None
 
     def _ask(self, opened: Open, group: Group, round_: int) -> None:
         host = group.assignment.members[self._division.host]
