@@ -50,7 +50,7 @@ class Effort:
 
 
 FULL = Effort(LEVELS, repeats=2, steps=24, skipped=10, solo_seconds=6.0, phase_steps=10, pairs=10)
-QUICK = Effort((8,), repeats=1, steps=14, skipped=8, solo_seconds=3.0, phase_steps=6, pairs=2, step_seconds=0.5)
+QUICK = Effort((8,), repeats=1, steps=14, skipped=8, solo_seconds=3.0, phase_steps=6, pairs=2)
 
 
 def quotas(level: int) -> list[float]:
@@ -156,8 +156,8 @@ def alike(fleet: Fleet, batch: int, effort: Effort) -> dict[str, Any]:
     fleet.limit(quotas(1))
     ratios = []
     for pair in range(effort.pairs):
-        ours = _speed(fleet.joint(settings_for(fleet.names, WAYS["Affine"], batch), 10)[0], batch, 3)
-        theirs = _speed(fleet.ddp(batch, 10), batch, 3)
+        ours = _speed(fleet.joint(settings_for(fleet.names, WAYS["Affine"], batch), 16)[0], batch, 6)
+        theirs = _speed(fleet.ddp(batch, 13), batch, 3)
         ratios.append(ours / theirs)
         _progress(f"alike {pair + 1}: {ratios[-1]:.3f} of DDP")
     margin = 2.0 * stdev(ratios) / len(ratios) ** 0.5 if len(ratios) > 1 else float("nan")

@@ -63,6 +63,7 @@ class Control:
         self._kept_state: str | None = None
         self._step_seconds: float | None = None
         self._tail = 0
+        self._wholes: set[str] = set()
         self.plan: Plan | None = None
         self.changes = 0
         self.decisions: deque[Decision] = deque(maxlen=_KEPT_DECISIONS)
@@ -110,6 +111,7 @@ class Control:
         plan = self.plan
         self.know_quota(report.worker, report.cpu_quota)
         self._epoch = max(self._epoch, report.epoch)
+        (self._wholes.discard if report.in_pieces else self._wholes.add)(report.worker)
         if plan is None or report.generation != plan.generation or report.plan_version != plan.version:
             return
         if report.steps < 1 or plan.shares.get(report.worker) != report.share:
@@ -186,6 +188,7 @@ class Control:
             maximum=self._settings.max_per_worker,
             capacity=group.capacity,
             quota=self._quotas.get(member.worker) if member.device == "cpu" else None,
+            in_pieces=member.worker not in self._wholes,
         )
 
     def _new_plan(self, generation: GenerationId) -> Plan:
@@ -202,7 +205,7 @@ class Control:
 
 
 def _equal(situation: Situation) -> dict[str, int]:
-    """Split equally, within the upper bounds if they allow it: a plan has to sum to the global batch."""
+    """Split equally, within the upper bounds if they allow it: with the tail, a plan has to sum to the global batch."""
     count, total = len(situation.members), situation.global_batch
     highs = [high for _, high in situation.bounds()]
     if sum(highs) < total:

@@ -61,7 +61,9 @@ class Metrics(Collector):
     @staticmethod
     def _of_members(view: JobView) -> Iterator[Metric]:
         labels = ["job", "worker"]
-        share = GaugeMetricFamily("omnilearn_share", "Samples of a step that the worker computes.", labels=labels)
+        share = GaugeMetricFamily(
+            "omnilearn_share", "Samples of a step that the plan gives to the worker.", labels=labels
+        )
         speed = GaugeMetricFamily("omnilearn_samples_per_second", "Speed of the worker alone.", labels=labels)
         seconds = GaugeMetricFamily("omnilearn_step_seconds", "Mean time of a step.", labels=labels)
         for member in (m for m in view.members if m.state is not MemberState.LOST):

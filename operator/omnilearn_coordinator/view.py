@@ -102,14 +102,14 @@ class JobView:
     @property
     def imbalance(self) -> float:
         """How long the members wait for the slowest, as a part of its computing time; 0 if nothing was measured."""
-        times = [member.compute_seconds for member in self.members if member.compute_seconds > 0]
+        times = [member.compute_seconds + member.tail_seconds for member in self.members if member.compute_seconds > 0]
         return 1.0 - sum(times) / len(times) / max(times) if times else 0.0
 
     @property
     def samples_per_second(self) -> float:
         """Speed of all members together."""
         longest = max((member.step_seconds for member in self.members), default=0.0)
-        return sum(member.share for member in self.members) / longest if longest > 0 else 0.0
+        return sum(member.share + member.tail_samples for member in self.members) / longest if longest > 0 else 0.0
 
 
 def phase_of(state: State) -> Phase:

@@ -12,6 +12,7 @@ from .tail import Request
 
 # A piece of the tail is at least this part of a share: every one has its fixed costs.
 _MOST_PIECES = 50
+_FEWEST = 2
 
 
 class Division:
@@ -71,7 +72,8 @@ class Division:
         """Return what to ask for."""
         ((begin, end),) = tail
         share = self.shares[rank]
-        return Request(round_, self._abandoned, begin, end, share, sum(self.shares), share // _MOST_PIECES)
+        least = max(_FEWEST, share // _MOST_PIECES)
+        return Request(round_, self._abandoned, begin, end, share, sum(self.shares), least)
 
 
 def _own(samples: Intervals, shares: Sequence[int], rank: int) -> Intervals:

@@ -6,7 +6,7 @@ all others put 0, so that a sum is also a way to gather. Pure: tensors in, numbe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -92,7 +92,7 @@ def to_vector(part: Part, rank: int, names: Sequence[str]) -> Tensor:
     vector[_HEAD + rank] = part.ready
     vector[_HEAD + count + rank] = part.exposed
     if part.plan is not None and rank == 0:
-        shares = _in_order(part.plan.shares, names)
+        shares = part.plan.in_order(names)
         vector[_HEAD + 2 * count : _HEAD + 3 * count] = torch.tensor(shares, dtype=torch.float64)
     vector[_HEAD + 3 * count :] = part.touched
     return vector
@@ -116,7 +116,3 @@ def from_vector(vector: Tensor, part: Part, count: int) -> Whole:
         shares=tuple(int(share) for share in shares),
         touched=tuple(each > 0 for each in vector[_HEAD + 3 * count :].tolist()),
     )
-
-
-def _in_order(shares: Mapping[str, int], names: Sequence[str]) -> list[int]:
-    return [shares.get(name, 0) for name in names]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
-from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 from torch.optim import LBFGS, Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -48,6 +48,11 @@ class Managed:
     def trainable(self) -> list[tuple[str, Parameter]]:
         """Return the parameters that are to be updated."""
         return [(name, parameter) for name, parameter in self.named_parameters() if parameter.requires_grad]
+
+    @property
+    def looks_at_batches(self) -> bool:
+        """True if the result depends on which samples are computed together, as with BatchNorm."""
+        return any(isinstance(each, _BatchNorm) for model in self.models.values() for each in model.modules())
 
     def running_statistics(self) -> list[Tensor]:
         """Return the running means and variances of normalisation layers: each worker's forward changes its own."""

@@ -38,6 +38,7 @@ class Reporter:
         self._thread = threading.Thread(target=self._report_for_ever, name="omnilearn-report", daemon=True)
         self.total_samples: int | None = None
         self.memory_bound: int | None = None
+        self.in_pieces = True
         self.logged: dict[str, float] = {}
 
     def start(self) -> None:
@@ -48,10 +49,10 @@ class Reporter:
         """Report no more."""
         self._stop.set()
 
-    def committed(self, round_: Committed, *, whole: bool) -> None:
-        """Note a committed round; only undisturbed steps of a whole global batch say something about a share."""
+    def committed(self, round_: Committed) -> None:
+        """Note a committed round; only undisturbed steps that began with just the share say something about it."""
         self._progress, self._plan, self._share = round_.progress, round_.plan, round_.share
-        if round_.kind is Kind.STEP and whole and not round_.disturbed:
+        if round_.kind is Kind.STEP and round_.as_planned and not round_.disturbed:
             beyond = max(0, round_.held.size - round_.share)
             self._windows.add(round_.plan, round_.share, round_.lap, round_.loss, beyond)
 
@@ -93,6 +94,7 @@ class Reporter:
             total_samples=self.total_samples,
             cpu_quota=self._quota(),
             memory_bound=self.memory_bound,
+            in_pieces=self.in_pieces,
             skipped=progress.skipped,
             logged={name: value for name, value in self.logged.items() if math.isfinite(value)},
             **measured,

@@ -109,9 +109,8 @@ class Rounds:
         self._reduction = None
         before = self.progress.round
         entry = enter(self.membership, self, self._faults, after)
-        plan = entry.group.assignment.plan
-        shares = tuple(plan.shares.get(name, 0) for name in entry.group.names)
-        self._division.enter(plan.version, shares, self.progress.round + 1, entry.verdict.held)
+        plan, names = entry.group.assignment.plan, entry.group.names
+        self._division.enter(plan.version, plan.in_order(names), self.progress.round + 1, entry.verdict.held)
         if self.open is not None and self.progress.round != before:
             self.open = None
         elif self.open is not None:
@@ -122,7 +121,11 @@ class Rounds:
         """Change to the generation that all have built, with everybody at the same round."""
         self._faults.pass_by(Point.SWITCHING, self.progress.round)
         self.membership.detach()
-        self.regroup(group)
+        try:
+            self.regroup(group)
+        except BaseException:
+            group.release()
+            raise
         # The old group is kept until the new one has committed a round: a peer may still be reading from it.
         self._previous = group
 
@@ -150,6 +153,7 @@ class Rounds:
         self.learner.refresh()
         opened = self.open = Open(kind, epoch, interval, size)
         self._share_out(opened)
+        opened.as_planned = opened.pending.size == self._division.shares[self._rank]
         self._faults.pass_by(Point.COMPUTING if kind is Kind.STEP else Point.EVALUATING, self.progress.round + 1)
         return opened
 
@@ -205,9 +209,10 @@ class Rounds:
 
     def _takes_more(self, opened: Open, group: Group) -> bool:
         """Take a piece of the tail if there is one left."""
-        self.watch.in_tail = True
+        self.watch.in_tail = bool(opened.tail)
         took = self._claimer.take(opened, group, self.progress.round + 1)
         self.watch.mark(Phase.COMPUTE)
+        self.watch.in_tail = took
         return took
 
     def _attempt(self, opened: Open, group: Group) -> bool:
@@ -272,7 +277,7 @@ class Rounds:
         self._on_commit(
             Committed(
                 opened.kind, self.progress, group, version, share, opened.interval, opened.held,
-                whole.samples, loss, lap, opened.disturbed,
+                whole.samples, loss, lap, opened.disturbed, opened.as_planned,
             )
         )  # fmt: skip
         self.learner.check(self.progress.skipped_in_a_row)

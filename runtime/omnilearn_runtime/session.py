@@ -150,6 +150,7 @@ class Session:
         if resumed is not None:
             rounds.load(resumed)
         self._rounds_or_none = rounds
+        self._reporter.in_pieces = not learner.managed.looks_at_batches
         self._exits.save_on_exit(rounds)
         if not self._environment.alone:
             self._reporter.start()
@@ -192,15 +193,11 @@ class Session:
         ``steps`` ends the pass after so many steps, on all workers alike. ``workers`` processes load ahead.
         ``micro_batch`` is the most samples to be computed at once; a larger share comes in pieces.
         """
-        loader = Loader(
-            dataset,
-            collate=collate,
-            workers=workers,
-            device=self.device,
-            pin=self.device.type == "cuda",
-            seed=self._seed,
-        )
+        pin = self.device.type == "cuda"
+        loader = Loader(dataset, collate=collate, workers=workers, device=self.device, pin=pin, seed=self._seed)
         feeder = Feeder(self._rounds, loader, len(dataset), self.global_batch)
+        # Pieces of the tail cannot be loaded ahead: processes that load are there because loading is slow.
+        self._reporter.in_pieces = self._reporter.in_pieces and workers == 0
         feeder.micro = min((each for each in (micro_batch, self._reporter.memory_bound) if each), default=None)
         self._reporter.total_samples = len(dataset) * (self._passes.planned or max(epochs, self._passes.number + 2))
         ends = feeder.passes(epochs, steps)
@@ -292,8 +289,7 @@ class Session:
         """Do what follows a commit; the engine calls this."""
         if self._trace.on:
             self._trace.committed(round_, self._rounds.learner.managed.parameter_hash() if self._trace.hashes else "")
-        whole = round_.interval.size == self.global_batch
-        self._reporter.committed(round_, whole=whole)
+        self._reporter.committed(round_)
         self._saving.committed(
             round_.group.id.number, round_.progress.round, lead=round_.group.rank == 0, read=self._rounds.to_tree
         )

@@ -1,7 +1,8 @@
 """Where the members of a generation leave their addresses for each other: a small store of our own. Used by `group`.
 
 torch's TCPStore looks up the name of every peer's address, on both sides of each connection. A name server that answers
-late, or not at all, would then hold up every regroup for seconds; this store knows addresses only.
+late, or not at all, would then hold up every regroup for seconds; this store knows addresses only. The one of the
+member that hands out the tail answers to that, too.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ class StoreServer:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        async with await asyncio.start_server(self._talk, sock=self._listener, limit=LONGEST):
-            await self._closing.wait()
+        server = await asyncio.start_server(self._talk, sock=self._listener, limit=LONGEST)
+        await self._closing.wait()
+        server.close()
         # Whoever was accepted last is known, and a socket is closed, only some turns of the loop later.
         for _ in range(_LAST_TURNS):
             for writer in self._writers:

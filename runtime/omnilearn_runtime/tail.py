@@ -21,7 +21,8 @@ _PART = 0.5
 _MOST_GENERATIONS = 8
 _CONNECT_SECONDS = 5.0
 _LOOK_SECONDS = 0.05
-_LIMIT_SECONDS = 60.0
+# As long as an operation may take: the coordinator decides about silence, long before this.
+_LIMIT_SECONDS = 300.0
 
 
 class Request(NamedTuple):
@@ -36,7 +37,7 @@ class Request(NamedTuple):
     share: int
     shares: int
     least: int
-    """The smallest piece that is worth the effort, while there is so much."""
+    """The smallest piece that is worth the effort."""
 
 
 class Handouts:
@@ -46,14 +47,20 @@ class Handouts:
         self._newest: dict[str, tuple[tuple[int, int], int]] = {}
 
     def take(self, generation: str, request: Request) -> Interval:
-        """Return the next piece, empty if nothing is left of that round's tail."""
+        """Return the next piece, empty if nothing is left; raises ValueError for a round that others are past.
+
+        What would be left over is smaller than a piece: it goes with the last one.
+        """
         asked = (request.round, request.attempt)
-        newest, at = self._newest.pop(generation, ((-1, 0), 0))
+        newest, at = self._newest.get(generation, ((-1, 0), 0))
+        if asked < newest:
+            raise ValueError("the others have gone on to another round")
         if asked > newest:
             newest, at = asked, request.begin
-        left = request.end - at if asked == newest else 0
-        wanted = max(1, request.least, int(_PART * left * request.share / max(1, request.shares)))
-        piece = (at, at + max(0, min(left, wanted)))
+            self._newest.pop(generation, None)
+        left = max(0, request.end - at)
+        wanted = max(request.least, int(_PART * left * request.share / max(1, request.shares)))
+        piece = (at, at + (left if left - wanted < request.least else wanted))
         self._newest[generation] = (newest, piece[1])
         for old in list(self._newest)[:-_MOST_GENERATIONS]:
             del self._newest[old]
@@ -104,9 +111,11 @@ class Claims:
 
     def poll(self) -> Intervals | None:
         """Return the piece that was asked for if the answer is there already."""
-        if self._socket is None or not self._asked or not select.select([self._socket], [], [], 0)[0]:
+        if self._socket is None or not self._asked:
             return None
-        return self.answer()
+        poller = select.poll()
+        poller.register(self._socket, select.POLLIN)
+        return self.answer() if poller.poll(0) else None
 
     def close(self) -> None:
         """Hang up: an answer that is on its way is for nobody."""

@@ -53,6 +53,7 @@ class Stopwatch:
         """Everything since the last mark was ``phase``."""
         now = self._clock()
         self._spent[phase] += now - self._mark
+        self.in_tail = self.in_tail and phase is not Phase.OTHER
         if self.in_tail and phase in (Phase.COMPUTE, Phase.LOAD):
             self._tail += now - self._mark
         self._mark = now

@@ -34,6 +34,9 @@ class Open:
     disturbed: bool = False
     """True if members changed while it was open: its times say nothing about a share."""
 
+    as_planned: bool = False
+    """True if it began with just the share: a round without a tail, or a short one, gives more or less."""
+
     @property
     def end(self) -> int:
         """The position after its last sample."""
@@ -66,6 +69,7 @@ class Committed:
     loss: float
     lap: Lap
     disturbed: bool
+    as_planned: bool
 
 
 def pieces(pending: Intervals, size: int) -> Sequence[Intervals]:

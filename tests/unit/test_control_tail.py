@@ -29,6 +29,7 @@ def test_cpu_workers_with_steps_that_last_leave_three_tenths() -> None:
         {"members": TWO[:1]},
         {"members": (Member("a"), Member("b", device="gpu"))},
         {"members": (Member("a"), Member("b", maximum=60))},
+        {"members": (Member("a"), Member("b", in_pieces=False))},
         {"law": "Uniform"},
         {"law": "Static"},
         {"step_seconds": None},

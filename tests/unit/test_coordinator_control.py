@@ -98,6 +98,15 @@ def test_there_is_a_tail_as_soon_as_steps_are_known_to_last_and_the_law_splits_t
     assert sum(newer.shares.values()) == SETTINGS.global_batch - 19
 
 
+def test_a_model_that_looks_at_batches_as_a_whole_has_no_tail() -> None:
+    control, plan = begun()
+    control.hear(report(plan, "a", 0.4, in_pieces=False), 1.0)
+    control.hear(report(plan, "b", 0.8), 1.0)
+    newer = control.look(1.0)
+    assert newer is not None
+    assert newer.tail == 0
+
+
 def test_another_coordinator_keeps_the_tail() -> None:
     control, plan = begun(replace(SETTINGS, tail_percent=25))
     other = Control(replace(SETTINGS, tail_percent=25))

@@ -57,7 +57,7 @@ def test_a_store_that_closes_hangs_up_on_who_waits() -> None:
     own = StoreServer("127.0.0.1")
     client = StoreClient("127.0.0.1", own.port, "g", LIMIT)
     threading.Timer(0.1, own.close).start()
-    with pytest.raises(RuntimeError, match="did not answer"):
+    with pytest.raises(RuntimeError, match="did not answer: it hung up"):
         client.get("never")
     client.close()
 

@@ -6,6 +6,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -13,10 +15,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch", reason="the runtime needs torch")
 
+from omnilearn_runtime.claiming import Claimer
 from omnilearn_runtime.division import Division
+from omnilearn_runtime.element import Kind
+from omnilearn_runtime.faults import Faults
 from omnilearn_runtime.ledger import Intervals
 from omnilearn_runtime.store import StoreServer
 from omnilearn_runtime.tail import Claims, Handouts, Request, UnansweredError
+from omnilearn_runtime.work import Open
 
 shares = st.lists(st.integers(0, 40), min_size=2, max_size=6).filter(any)
 
@@ -27,7 +33,7 @@ def division(given_: list[int], *, first: int = 1, held: Intervals | None = None
     return made
 
 
-def request(round_: int = 7, attempt: int = 0, *, share: int = 1, least: int = 1) -> Request:
+def request(round_: int = 7, attempt: int = 0, *, share: int = 1, least: int = 2) -> Request:
     return Request(round_, attempt, begin=100, end=120, share=share, shares=4, least=least)
 
 
@@ -76,12 +82,13 @@ def test_the_member_with_the_largest_share_hands_out() -> None:
 # Handing out
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), min_size=1, max_size=60))
-def test_pieces_do_not_overlap_and_leave_nothing(asked: list[tuple[int, int]]) -> None:
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(2, 30)), min_size=1, max_size=60))
+def test_pieces_do_not_overlap_leave_nothing_and_are_never_too_small(asked: list[tuple[int, int]]) -> None:
     handouts, at = Handouts(), 100
-    for share, least in [*asked, *[(1, 1)] * 40]:
+    for share, least in [*asked, *[(1, 2)] * 20]:
         low, high = handouts.take("g", request(share=share, least=least))
         assert low == at
+        assert high == low or high - low >= 2
         at = high
     assert at == 120
 
@@ -90,7 +97,7 @@ def test_pieces_shrink_and_follow_the_share() -> None:
     sizes = [high - low for low, high in (Handouts().take("g", request(share=share)) for share in (1, 2, 4))]
     assert sizes == [2, 5, 10]
     handouts = Handouts()
-    assert [high - low for low, high in (handouts.take("g", request(share=4)) for _ in range(6))] == [10, 5, 2, 1, 1, 1]
+    assert [high - low for low, high in (handouts.take("g", request(share=4)) for _ in range(5))] == [10, 5, 2, 3, 0]
 
 
 def test_a_new_round_and_a_round_begun_anew_have_their_own_tail() -> None:
@@ -100,11 +107,11 @@ def test_a_new_round_and_a_round_begun_anew_have_their_own_tail() -> None:
     assert handouts.take("g", request(8, least=20)) == (100, 120)
 
 
-def test_who_asks_for_a_round_that_is_over_gets_nothing() -> None:
+def test_who_asks_for_a_round_that_is_over_is_told_so_instead_of_nothing() -> None:
     handouts = Handouts()
     handouts.take("g", request(8))
-    low, high = handouts.take("g", request(7))
-    assert low == high
+    with pytest.raises(ValueError, match="gone on"):
+        handouts.take("g", request(7))
 
 
 def test_generations_hand_out_by_themselves_and_old_ones_are_forgotten() -> None:
@@ -168,6 +175,15 @@ def test_an_answer_that_has_come_is_there_without_waiting(server: StoreServer, c
     assert piece == Intervals.of((100, 120))
 
 
+def test_who_asks_for_a_round_that_is_over_is_hung_up_on(server: StoreServer, claims: Callable[..., Claims]) -> None:
+    ahead, behind = claims(), claims()
+    ahead.ask("g", ("127.0.0.1", server.port), request(8))
+    assert ahead.answer()
+    behind.ask("g", ("127.0.0.1", server.port), request(7))
+    with pytest.raises(UnansweredError, match="no answer"):
+        behind.answer()
+
+
 def test_nobody_waits_for_an_answer_in_vain(claims: Callable[..., Claims]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         asked = time.monotonic()
@@ -190,3 +206,76 @@ def test_a_member_that_hangs_up_is_named(claims: Callable[..., Claims]) -> None:
         rude.accept()[0].close()
         with pytest.raises(UnansweredError, match="no answer"):
             mine.answer()
+
+
+# The engine's side
+
+
+class Board:
+    """As much of a membership as `Claimer` sees."""
+
+    def __init__(self) -> None:
+        self.given_up: list[str] = []
+
+    def is_superseded(self, group: object) -> bool:
+        return bool(self.given_up)
+
+    def lets_go(self) -> bool:
+        return False
+
+    def check(self) -> None:
+        """Nobody is released here."""
+
+    def give_up(self, group: object, why: str) -> None:
+        self.given_up.append(why)
+
+
+def member(port: int, *given_: int) -> tuple[Board, Division, Any]:
+    """Return a member of rank 0, and its group, whose host listens at ``port``."""
+    members = [SimpleNamespace(address="127.0.0.1", port=port) for _ in given_]
+    group = SimpleNamespace(id="g", rank=0, size=len(given_), assignment=SimpleNamespace(members=members))
+    return Board(), division(list(given_)), group
+
+
+def opened_with_tail() -> Open:
+    return Open(Kind.STEP, 0, Intervals.of((0, 20)), tail=Intervals.of((10, 20)))
+
+
+def test_a_worker_takes_pieces_until_nothing_is_left(server: StoreServer) -> None:
+    board, split, group = member(server.port, 5, 5)
+    claimer, opened = Claimer(cast(Any, board), split, Faults("")), opened_with_tail()
+    taken = []
+    while claimer.take(opened, group, 2):
+        taken.append(opened.pending)
+        claimer.listen(opened)
+        opened.hold(opened.pending)
+    assert Intervals.of().union(*taken) == Intervals.of((10, 20))
+    assert not opened.tail
+    claimer.close()
+
+
+def test_a_worker_with_nothing_to_do_takes_nothing(server: StoreServer) -> None:
+    board, split, group = member(server.port, 0, 10)
+    assert not Claimer(cast(Any, board), split, Faults("")).take(opened_with_tail(), group, 2)
+
+
+def test_a_host_that_goes_while_a_piece_is_computed_is_given_up_and_the_tail_stays(server: StoreServer) -> None:
+    board, split, group = member(server.port, 5, 5)
+    claimer, opened = Claimer(cast(Any, board), split, Faults("")), opened_with_tail()
+    assert claimer.take(opened, group, 2)
+    server.close()
+    limit = time.monotonic() + 5
+    while not board.given_up and opened.tail and time.monotonic() < limit:
+        claimer._ahead = None
+        claimer._claims._asked = True
+        claimer.listen(opened)
+    assert board.given_up
+    assert opened.tail, "nobody knows what is left of it: it must not be reduced"
+
+
+def test_a_host_that_cannot_be_reached_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    board, split, group = member(port, 5, 5)
+    assert not Claimer(cast(Any, board), split, Faults("")).take(opened_with_tail(), group, 2)
+    assert "cannot be reached" in board.given_up[0]

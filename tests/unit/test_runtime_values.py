@@ -194,6 +194,30 @@ def test_a_lap_has_every_phase_and_splits_exposed_time_into_reducing_and_waiting
     assert watch.lap(0.0) == Lap()
 
 
+def test_time_for_the_tail_is_known_apart_and_the_update_is_not_part_of_it() -> None:
+    now = [0.0]
+    watch = Stopwatch(lambda: now[0])
+    for tail, phase, seconds in (
+        (False, Phase.COMPUTE, 4.0),
+        (True, Phase.LOAD, 0.5),
+        (True, Phase.COMPUTE, 1.0),
+        (False, Phase.EXPOSED, 1.0),
+        (False, Phase.COMPUTE, 2.0),
+    ):
+        watch.in_tail = tail
+        now[0] += seconds
+        watch.mark(phase)
+    lap = watch.lap(0.0)
+    assert (lap.compute, lap.load, lap.tail) == (7.0, 0.5, 1.5)
+
+
+def test_a_round_that_was_given_up_in_its_tail_leaves_nothing_behind() -> None:
+    watch = Stopwatch(lambda: 0.0)
+    watch.in_tail = True
+    watch.mark(Phase.OTHER)
+    assert not watch.in_tail
+
+
 def test_a_window_has_one_share_and_is_taken_when_it_is_long_enough() -> None:
     windows = Windows()
     windows.add(1, 8, Lap(step=9.0), 0.5)

@@ -29,6 +29,8 @@ class Times(BaseModel):
     load: _Seconds = 0.0
     reduce: _Seconds = 0.0
     wait: _Seconds = 0.0
+    tail: _Seconds = 0.0
+    """What part of computing and loading was for the tail."""
 
     @property
     def busy(self) -> float:

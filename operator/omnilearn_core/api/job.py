@@ -76,8 +76,9 @@ class Batch(ApiModel):
 
     tail_percent: Annotated[int, Field(ge=0, le=50)] | None = None
     """Percent of every global batch that no worker is given beforehand: whoever is done early takes it, piece by piece,
-    which makes up for speeds that vary from step to step. Left out: 30 where all workers are CPUs and steps last
-    0.5 seconds or more, else 0. Without effect while maxPerWorker is set."""
+    which makes up for speeds that vary from step to step. Left out: 30 where it was measured to pay (law Affine or
+    Proportional, workers on CPUs, steps of half a second or more, no BatchNorm, no loader processes), else 0.
+    Without effect while maxPerWorker is set."""
 
 
 class WorkerGroup(ApiModel):

@@ -5,6 +5,7 @@ One JSON message per WebSocket frame, told apart by `type`. docs/protocol.md say
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Union, cast, get_args
 
@@ -48,6 +49,10 @@ class Plan(ApiModel):
     tail: Share = 0
     """Samples that nobody is given: whoever is early takes them, piece by piece."""
 
+    def in_order(self, workers: Sequence[str]) -> tuple[int, ...]:
+        """Return the shares of these workers, in their order."""
+        return tuple(self.shares.get(worker, 0) for worker in workers)
+
     @model_validator(mode="after")
     def _sums_to_the_global_batch(self) -> Plan:
         total = sum(self.shares.values()) + self.tail
@@ -64,7 +69,7 @@ class MemberAddress(ApiModel):
     device: Annotated[str, Field(max_length=16)]
     address: Address
     port: Port
-    """Where this worker's store listens; the generation uses the store of rank 0."""
+    """Where this worker's store listens: the generation meets at that of rank 0, and one hands out the tail."""
 
     fresh: bool = False
     """True for a joiner: whatever model it holds does not count, it receives the others'."""
@@ -170,6 +175,9 @@ class WorkerReport(ApiModel):
     cpu_quota: Quota | None = None
     memory_bound: Share | None = None
     """The most samples that fit into memory at once, if that was ever exceeded."""
+
+    in_pieces: bool = True
+    """Its share may be computed in small pieces: nothing in the model looks at a batch as a whole."""
 
     skipped: Number = 0
     """Steps skipped so far because their gradient was not finite."""

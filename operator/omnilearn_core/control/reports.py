@@ -37,6 +37,8 @@ class Member:
     maximum: int | None = None
     capacity: float | None = None
     quota: float | None = None
+    in_pieces: bool = True
+    """Its share may be computed in small pieces."""
 
 
 class Report(NamedTuple):

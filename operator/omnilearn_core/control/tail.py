@@ -37,7 +37,7 @@ def tail_samples(
 
 
 def _pays(members: Sequence[Member], step_seconds: float | None, before: int) -> bool:
-    """Tell whether small pieces have been measured to cost little: on CPUs, and where a step has the time."""
-    if step_seconds is None or any(member.device != "cpu" for member in members):
+    """Tell whether small pieces do no harm and cost little, as measured: on CPUs, and where a step has the time."""
+    if step_seconds is None or any(member.device != "cpu" or not member.in_pieces for member in members):
         return False
     return step_seconds >= _SHORTEST_STEP_SECONDS / (2.0 if before else 1.0)

@@ -9,7 +9,8 @@ import hashlib
 import json
 import math
 from copy import deepcopy
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from omnilearn_core.api import names
 from omnilearn_core.api.job import OmniLearnJob, WorkerGroup
@@ -26,7 +27,8 @@ _FALLBACK_GRACE_SECONDS = 30
 _LEAVE_SECONDS = 5
 
 
-class Worker(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Worker:
     """One of the workers that a job wants."""
 
     group: WorkerGroup

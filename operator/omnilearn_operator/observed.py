@@ -1,0 +1,124 @@
+"""A worker's pod as it was last seen: what matters of its manifest, in plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from omnilearn_core.api import names
+
+_LONGEST_MESSAGE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the trainer's container ended."""
+
+    code: int
+    reason: str = ""
+    message: str = ""
+    """The end of what it has written."""
+
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of a worker."""
+
+    name: str
+    uid: str
+    worker: str
+    attempt: int
+    template: str
+    """Hash of the template that it was made from."""
+
+    running: bool = False
+    """The trainer runs."""
+
+    leaving: bool = False
+    """It has been asked to go."""
+
+    disrupted: str = ""
+    """Why the cluster took it away, if it did."""
+
+    stuck: str = ""
+    """Why it does not run yet, in the cluster's words."""
+
+    ended: Ended | None = None
+
+    @property
+    def over(self) -> bool:
+        """True if this attempt trains no more, or will not for long."""
+        return self.leaving or self.ended is not None or bool(self.disrupted)
+
+
+def pod_from(manifest: Mapping[str, Any]) -> Pod | None:
+    """Return the pod of a manifest; None if it is not a worker's."""
+    metadata, status = manifest.get("metadata", {}), manifest.get("status", {})
+    labels = metadata.get("labels", {})
+    attempt = labels.get(names.ATTEMPT_LABEL, "")
+    if names.WORKER_LABEL not in labels or not attempt.isdigit():
+        return None
+    trainer = _trainer_status(manifest)
+    state = trainer.get("state", {})
+    return Pod(
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        worker=labels[names.WORKER_LABEL],
+        attempt=int(attempt),
+        template=metadata.get("annotations", {}).get(names.TEMPLATE_HASH_ANNOTATION, ""),
+        running="running" in state,
+        leaving="deletionTimestamp" in metadata,
+        disrupted=_disruption(status),
+        stuck=_stuck(status, state),
+        ended=_ended(status, state),
+    )
+
+
+def _trainer_status(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    containers = [each["name"] for each in manifest.get("spec", {}).get("containers", [])]
+    name = names.TRAINER if names.TRAINER in containers else next(iter(containers), "")
+    statuses = manifest.get("status", {}).get("containerStatuses", [])
+    return next((each for each in statuses if each.get("name") == name), {})
+
+
+def _disruption(status: Mapping[str, Any]) -> str:
+    for condition in status.get("conditions", []):
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            return str(condition.get("reason") or "disrupted")
+    return ""
+
+
+def _stuck(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
+    """Say why a pod does not run: its image, or that no node takes it."""
+    waiting = state.get("waiting", {})
+    if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+        return _sentence(waiting)
+    for condition in status.get("conditions", []):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return _sentence(condition)
+    return ""
+
+
+def _ended(status: Mapping[str, Any], state: Mapping[str, Any]) -> Ended | None:
+    """Return how the trainer ended; a pod that failed as a whole (evicted, node lost) has no code."""
+    terminated = state.get("terminated")
+    if terminated is not None:
+        message = str(terminated.get("message", ""))[-_LONGEST_MESSAGE:]
+        return Ended(int(terminated.get("exitCode", -1)), str(terminated.get("reason", "")), message, _time(terminated))
+    if status.get("phase") == "Failed":
+        return Ended(-1, str(status.get("reason", "")), str(status.get("message", ""))[-_LONGEST_MESSAGE:])
+    return None
+
+
+def _time(terminated: Mapping[str, Any]) -> datetime | None:
+    text = terminated.get("finishedAt")
+    return None if not text else datetime.fromisoformat(text)
+
+
+def _sentence(of: Mapping[str, Any]) -> str:
+    reason, message = str(of.get("reason") or ""), str(of.get("message") or "")
+    return f"{reason}: {message}"[:_LONGEST_MESSAGE] if message else reason
