@@ -160,10 +160,8 @@ class WorkerReport(ApiModel):
     """Mean per step of loading and computing the share; waiting for others is not part of it."""
 
     tail_samples: Annotated[float, Field(ge=0, le=16777216)] = 0.0
-    """Mean per step of the samples that were taken beyond the share, …"""
-
     tail_seconds: Seconds = 0.0
-    """… and of loading and computing them."""
+    """Mean per step of the samples beyond the share, and of loading and computing them."""
 
     load_seconds: Seconds = 0.0
     reduce_seconds: Seconds = 0.0
