@@ -200,10 +200,8 @@ class Done(ApiModel):
     steps: Number
     samples: Number
     lost: Number
-    """Samples that a committed step should have contained and did not."""
-
     doubled: Number
-    """Samples that committed steps contained twice."""
+    """Samples that committed steps should have contained and did not, and those that they contained twice."""
 
     skipped: Number = 0
     parameter_hash: Annotated[str, Field(max_length=128)]
