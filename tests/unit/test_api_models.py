@@ -235,3 +235,21 @@ def test_the_laws_of_the_api_are_those_that_exist() -> None:
 
 def test_there_is_one_strategy_so_far() -> None:
     assert [strategy.value for strategy in StrategyType] == ["Synchronous"]
+
+
+def test_a_job_can_be_read_back_with_all_its_times() -> None:
+    time = "2026-11-16T09:00:00Z"
+    status = {
+        "startTime": time,
+        "conditions": [{"type": "Ready", "status": "True", "reason": "EnoughWorkers", "lastTransitionTime": time}],
+        "decisions": [{"time": time, "why": "why not"}],
+    }
+    read = JobStatus.from_manifest(status)
+    assert read.start_time == read.conditions[0].last_transition_time == read.decisions[0].time
+    assert JobStatus.from_manifest(json.loads(json.dumps(read.to_manifest()))) == read
+
+
+@pytest.mark.parametrize("time", ["yesterday", "2026-13-01T00:00:00Z", {}])
+def test_what_is_no_time_is_refused(time: Any) -> None:
+    with pytest.raises(ValidationError, match="startTime"):
+        JobStatus.from_manifest({"startTime": time})

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Self
+from datetime import datetime
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, PydanticUndefined
+
+# A time as JSON has it. Strict models take no text for a time once a validator has seen it, as one of ours does.
+Time = Annotated[datetime, Field(strict=False)]
 
 
 class ApiModel(BaseModel):

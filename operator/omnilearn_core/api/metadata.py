@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from .base import OpenModel
+from .base import OpenModel, Time
 
 # What the API server puts in the place of five random characters, after at most 58 of generateName
 _GENERATED, _GENERATED_FROM = "xxxxx", 58
@@ -61,8 +60,8 @@ class ObjectMeta(OpenModel):
     uid: str | None = None
     resource_version: str | None = None
     generation: int | None = None
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
     deletion_grace_period_seconds: int | None = None
     self_link: str | None = None
     finalizers: list[str] = Field(default_factory=list)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
-from .base import ApiModel
+from .base import ApiModel, Time
 
 Step = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(max_length=253)]
@@ -50,7 +49,7 @@ class Condition(ApiModel):
     message: Annotated[str, Field(max_length=32768)] = ""
     """Why, in a sentence."""
 
-    last_transition_time: datetime
+    last_transition_time: Time
     """Since when."""
 
     observed_generation: Step | None = None
@@ -101,7 +100,7 @@ class MemberStatus(ApiModel):
 class DecisionStatus(ApiModel):
     """One decision of the control law."""
 
-    time: datetime
+    time: Time
     """When."""
 
     why: Sentence
@@ -120,10 +119,10 @@ class JobStatus(ApiModel):
     observed_generation: Step | None = None
     """The version of the spec that this status is about."""
 
-    start_time: datetime | None = None
+    start_time: Time | None = None
     """When the first step was committed."""
 
-    completion_time: datetime | None = None
+    completion_time: Time | None = None
     """When the job ended."""
 
     generation: Step | None = None
@@ -144,7 +143,7 @@ class JobStatus(ApiModel):
     imbalance_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     """How long the members wait for the slowest, in percent of a step."""
 
-    estimated_completion: datetime | None = None
+    estimated_completion: Time | None = None
     """When the job will end at this speed."""
 
     workers: WorkerCounts | None = None
