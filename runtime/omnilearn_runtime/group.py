@@ -33,15 +33,17 @@ _FORMATION_SECONDS = 60.0
 _THREADS = 2
 
 
-_REAPERS: list[threading.Thread] = []
+_REAPERS: list[tuple[Callable[[], None], threading.Thread]] = []
+"""The threads that let groups go, each with whom the group woke: sessions of one process do not wait for each other."""
+
 _REAPING = threading.Lock()
 
 
-def await_reapers(seconds: float) -> None:
-    """Wait until the groups that were let go are gone: Python's exit in the middle of that aborts the process."""
+def await_reapers(wake: Callable[[], None], seconds: float) -> None:
+    """Wait until one's groups that were let go are gone: Python's exit in the middle of that aborts the process."""
     limit = time.monotonic() + seconds
     with _REAPING:
-        reapers = tuple(_REAPERS)
+        reapers = tuple(reaper for owner, reaper in _REAPERS if owner == wake)
     for reaper in reapers:
         reaper.join(max(0.0, limit - time.monotonic()))
 
@@ -138,7 +140,7 @@ class Group:
             with _REAPING:
                 # Only one that has started can be waited for.
                 reaper.start()
-                _REAPERS[:] = [*(each for each in _REAPERS if each.is_alive()), reaper]
+                _REAPERS[:] = [*(each for each in _REAPERS if each[1].is_alive()), (self._wake, reaper)]
 
 
 def _reap(box: list[Any]) -> None:

@@ -103,7 +103,7 @@ class Membership(Board):
         for group in groups:
             group.release()
         self._store.close()
-        await_reapers(_REAP_SECONDS)
+        await_reapers(self.wake, _REAP_SECONDS)
 
     def wait_for(
         self, operations: Sequence[Operation | CudaOperation], group: Group, *, any_newer: bool = False
