@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from omnilearn_core.api import names
 from omnilearn_core.api.job import OmniLearnJob
+from omnilearn_core.endings import Meaning, back_off
 
 from .manifests.pods import Worker, template_hash
 from .observed import Pod
@@ -21,14 +21,6 @@ _TERMINATED = 143
 _KILLED = 137
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 60.0
-
-
-class Meaning(StrEnum):
-    """What the end of a pod counts as."""
-
-    FINISHED = "finished"
-    PREEMPTED = "preempted"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +84,7 @@ def staff(
     for pod in sorted(pods, key=lambda each: each.attempt):
         by_worker.setdefault(pod.worker, []).append(pod)
     news = [_ending(pod, finished=finished) for pod in pods if pod.over and pod.uid not in counted]
-    create, delete = [], _unwanted(pods, wanted, finished=finished)
+    create, delete, outdated = [], _unwanted(pods, wanted, finished=finished), []
     for name, worker in wanted.items():
         own = by_worker.get(name, [])
         delete += [Delete(each.name, each.uid, "a newer attempt has replaced it") for each in own[:-1] if not each.over]
@@ -101,20 +93,15 @@ def staff(
             attempt = max(newest.attempt if newest else -1, attempts.get(name, -1)) + 1
             create.append(Create(worker, attempt, _pause(own)))
         elif newest.template != template_hash(worker.group):
-            delete.append(Delete(newest.name, newest.uid, "the template has changed"))
-    return Workforce(tuple(create), _one_template_at_a_time(delete), tuple(news))
+            outdated.append(Delete(newest.name, newest.uid, "the template has changed"))
+    # A new template is rolled out pod by pod: the others go on meanwhile.
+    return Workforce(tuple(create), (*delete, *outdated[:1]), tuple(news))
 
 
 def _unwanted(pods: Sequence[Pod], wanted: Mapping[str, Worker], *, finished: bool) -> list[Delete]:
     why = "the job has ended" if finished else "the worker is no longer wanted"
     # What has ended stays for its log, until the job goes.
     return [Delete(pod.name, pod.uid, why) for pod in pods if pod.worker not in wanted and not pod.over]
-
-
-def _one_template_at_a_time(deletes: Sequence[Delete]) -> tuple[Delete, ...]:
-    """Roll out a new template pod by pod: the others go on meanwhile."""
-    rolling = [each for each in deletes if each.why == "the template has changed"]
-    return tuple(each for each in deletes if each not in rolling[1:])
 
 
 def _ending(pod: Pod, *, finished: bool) -> Ending:
@@ -142,4 +129,4 @@ def _pause(attempts: Sequence[Pod]) -> float:
         if _ending(pod, finished=False).meaning is not Meaning.FAILED:
             break
         failures += 1
-    return 0.0 if not failures else min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(failures - 1, 10))
+    return back_off(failures, _FIRST_SECONDS, _LONGEST_SECONDS) if failures else 0.0

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from omnilearn_cli.local.ending import Bounds, Standing, State, Verdict, end_of
-from omnilearn_cli.local.restarts import Meaning, back_off, meaning_of, words_for
+from omnilearn_cli.local.restarts import meaning_of, pause_after, words_for
+from omnilearn_core.endings import Meaning
 
 BOUNDS = Bounds(startup_seconds=60.0, run_seconds=None, failures=3)
 RUNNING = Standing(seconds=10.0, started=True, running=2, coming=0, failures=0)
@@ -32,7 +33,7 @@ def test_an_exit_is_a_failure_unless_it_was_wanted(code: int, on_purpose: bool, 
 
 
 def test_the_wait_before_a_restart_doubles_up_to_ten_seconds() -> None:
-    assert [back_off(endings) for endings in (1, 2, 3, 6, 1000)] == [0.5, 1.0, 2.0, 10.0, 10.0]
+    assert [pause_after(endings) for endings in (1, 2, 3, 6, 1000)] == [0.5, 1.0, 2.0, 10.0, 10.0]
 
 
 def test_an_exit_is_said_in_words() -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_core.api.names import START_ANEW_EXIT
+from omnilearn_core.endings import Meaning
 from omnilearn_operator.manifests.place import Place
 from omnilearn_operator.manifests.pods import Worker, pod_of, template_hash
 from omnilearn_operator.observed import Ended, Pod, pod_from
-from omnilearn_operator.workforce import Meaning, Workforce, staff, wanted_workers
+from omnilearn_operator.workforce import Workforce, staff, wanted_workers
 
 
 def job_of(*replicas: int, **spec: Any) -> OmniLearnJob:

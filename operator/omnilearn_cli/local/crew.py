@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from omnilearn_core.api import names
+from omnilearn_core.endings import Meaning
 
 from . import restarts
 from .events import EventLog
@@ -19,7 +20,6 @@ from .limits import Limits
 from .minding import Minder
 from .places import Exit, Place, Staff
 from .processes import start_process
-from .restarts import Meaning
 from .workers import Post, Slot, environment, log_file, token_file
 
 # How long a worker that was asked to go may take beyond the grace that it knows of.
@@ -191,7 +191,7 @@ class Crew:
         self._tools.events.add("Exited", sentence if finished else f"{sentence} ({meaning})", exit_.worker)
         if not over and not place.stays_away:
             place.endings = 1 if exit_.ran_seconds > restarts.STEADY_SECONDS else place.endings + 1
-            place.start_at = now + restarts.back_off(place.endings)
+            place.start_at = now + restarts.pause_after(place.endings)
 
     def strike(self, fault: Fault, now: float) -> str | None:
         """Let a fault happen to a worker; return a sentence if it cannot."""

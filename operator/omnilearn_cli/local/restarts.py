@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import signal
-from enum import StrEnum
 
 from omnilearn_core.api.names import START_ANEW_EXIT
+from omnilearn_core.endings import Meaning, back_off
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 10.0
 # A process that ran so long has not failed at its start: the back-off begins anew.
 STEADY_SECONDS = 60.0
 _TERMINATED = (128 + signal.SIGTERM, -signal.SIGTERM)
-
-
-class Meaning(StrEnum):
-    """How a process that ended counts."""
-
-    FINISHED = "finished"
-    PREEMPTED = "preempted"
-    FAILED = "failed"
 
 
 def meaning_of(code: int, *, on_purpose: bool, over: bool) -> Meaning:
@@ -30,9 +22,9 @@ def meaning_of(code: int, *, on_purpose: bool, over: bool) -> Meaning:
     return Meaning.FAILED
 
 
-def back_off(endings: int) -> float:
+def pause_after(endings: int) -> float:
     """Return the seconds to wait after so many endings in a row."""
-    return min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(max(endings, 1) - 1, 10))
+    return back_off(endings, _FIRST_SECONDS, _LONGEST_SECONDS)
 
 
 def words_for(code: int) -> str:

@@ -15,6 +15,5 @@ class Place:
     authorities: str
     """Certificates of the authorities that the coordinator's certificate may come from, as PEM."""
 
-    operator_labels: tuple[tuple[str, str], ...] = ()
     restricted: bool = True
     """Give pods that say nothing about it the security context that restricted namespaces ask for."""
