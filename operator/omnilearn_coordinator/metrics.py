@@ -1,14 +1,29 @@
-"""A job's numbers for Prometheus, read from a snapshot when asked for, so that workers that are gone leave nothing."""
+"""Jobs' numbers for Prometheus, read from snapshots when asked for, so that workers that are gone leave nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from .view import JobView, MemberState
+
+Views = Mapping[tuple[str, ...], JobView]
+"""Jobs by the values of the labels that tell them apart."""
+
+_GAUGES: dict[str, tuple[str, Callable[[JobView], float]]] = {
+    "omnilearn_imbalance": ("Part of a step that members wait for the slowest.", lambda view: view.imbalance),
+    "omnilearn_generation": ("Number of the current set of members.", lambda view: view.generation or 0),
+    "omnilearn_step": ("Steps committed.", lambda view: view.step),
+    "omnilearn_samples": ("Samples committed.", lambda view: view.samples),
+}
+_COUNTERS: dict[str, tuple[str, Callable[[JobView], float]]] = {
+    "omnilearn_regroups": ("Generations formed after the first.", lambda view: view.regroups),
+    "omnilearn_plan_changes": ("Plans that the control law has changed.", lambda view: view.plan_changes),
+    "omnilearn_bad_requests": ("Messages and connections that were refused.", lambda view: view.bad_requests),
+}
 
 
 class Metrics(Collector):
@@ -30,44 +45,36 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the series as they are now."""
         view = self._view()
-        yield from self._of_the_job(view)
-        yield from self._of_members(view)
+        yield from series({(view.job,): view}, ("job",))
 
-    @staticmethod
-    def _of_the_job(view: JobView) -> Iterator[Metric]:
-        gauges = {
-            "omnilearn_imbalance": ("Part of a step that members wait for the slowest.", view.imbalance),
-            "omnilearn_generation": ("Number of the current set of members.", view.generation or 0),
-            "omnilearn_step": ("Steps committed.", view.step),
-        }
-        counters = {
-            "omnilearn_regroups": ("Generations formed after the first.", view.regroups),
-            "omnilearn_plan_changes": ("Plans that the control law has changed.", view.plan_changes),
-            "omnilearn_bad_requests": ("Messages and connections that were refused.", view.bad_requests),
-        }
-        for name, (text, value) in gauges.items():
-            gauge = GaugeMetricFamily(name, text, labels=["job"])
-            gauge.add_metric([view.job], value)
-            yield gauge
-        for name, (text, value) in counters.items():
-            counter = CounterMetricFamily(name, text, labels=["job"])
-            counter.add_metric([view.job], value)
-            yield counter
-        logged = GaugeMetricFamily("omnilearn_logged", "Newest values that the script logged.", labels=["job", "name"])
-        for name, value in view.logged.items():
-            logged.add_metric([view.job, name], value)
-        yield logged
 
-    @staticmethod
-    def _of_members(view: JobView) -> Iterator[Metric]:
-        labels = ["job", "worker"]
-        share = GaugeMetricFamily(
-            "omnilearn_share", "Samples of a step that the plan gives to the worker.", labels=labels
-        )
-        speed = GaugeMetricFamily("omnilearn_samples_per_second", "Speed of the worker alone.", labels=labels)
-        seconds = GaugeMetricFamily("omnilearn_step_seconds", "Mean time of a step.", labels=labels)
-        for member in (m for m in view.members if m.state is not MemberState.LOST):
-            share.add_metric([view.job, member.worker], member.share)
-            speed.add_metric([view.job, member.worker], member.samples_per_second)
-            seconds.add_metric([view.job, member.worker], member.step_seconds)
-        yield from (share, speed, seconds)
+def series(views: Views, labels: tuple[str, ...]) -> Iterator[Metric]:
+    """Yield the series of some jobs; ``labels`` name what their keys consist of."""
+    for name, (text, value) in _GAUGES.items():
+        gauge = GaugeMetricFamily(name, text, labels=labels)
+        for key, view in views.items():
+            gauge.add_metric(key, value(view))
+        yield gauge
+    for name, (text, value) in _COUNTERS.items():
+        counter = CounterMetricFamily(name, text, labels=labels)
+        for key, view in views.items():
+            counter.add_metric(key, value(view))
+        yield counter
+    logged = GaugeMetricFamily("omnilearn_logged", "Newest values that the script logged.", labels=(*labels, "name"))
+    for key, view in views.items():
+        for name, number in view.logged.items():
+            logged.add_metric((*key, name), number)
+    yield logged
+    yield from _of_members(views, (*labels, "worker"))
+
+
+def _of_members(views: Views, labels: tuple[str, ...]) -> Iterator[Metric]:
+    share = GaugeMetricFamily("omnilearn_share", "Samples of a step that the plan gives to the worker.", labels=labels)
+    speed = GaugeMetricFamily("omnilearn_samples_per_second", "Speed of the worker alone.", labels=labels)
+    seconds = GaugeMetricFamily("omnilearn_step_seconds", "Mean time of a step.", labels=labels)
+    for key, view in views.items():
+        for member in (each for each in view.members if each.state is not MemberState.LOST):
+            share.add_metric((*key, member.worker), member.share)
+            speed.add_metric((*key, member.worker), member.samples_per_second)
+            seconds.add_metric((*key, member.worker), member.step_seconds)
+    yield from (share, speed, seconds)

@@ -39,5 +39,10 @@ def sentence_of(error: ValidationError) -> str:
 
 def refuse(status: int, sentence: str) -> web.HTTPException:
     """Return the HTTP error that says a sentence."""
-    error = {401: web.HTTPUnauthorized, 403: web.HTTPForbidden, 404: web.HTTPNotFound}[status]
+    error = {
+        401: web.HTTPUnauthorized,
+        403: web.HTTPForbidden,
+        404: web.HTTPNotFound,
+        503: web.HTTPServiceUnavailable,
+    }[status]
     return error(text=json.dumps({"sentence": sentence}), content_type="application/json")

@@ -64,11 +64,15 @@ class Coordinator:
     def app(self) -> web.Application:
         """Return the application; it drives the job while it runs."""
         app = web.Application()
-        app.router.add_get("/v1/jobs/{job}/workers/{worker}", self._serve_worker)
+        app.router.add_get("/v1/jobs/{job}/workers/{worker}", self.serve_worker)
         app.router.add_get("/metrics", self._serve_metrics)
         app.router.add_get("/healthz", self._serve_health)
         app.cleanup_ctx.append(self._running)
         return app
+
+    def begin(self) -> None:
+        """Begin to drive the job; whoever serves many jobs calls this, and `serve_worker` for each connection."""
+        self._look()
 
     async def start(self, host: str, port: int) -> int:
         """Serve; return the port, which the system chooses if it is 0."""
@@ -85,6 +89,8 @@ class Coordinator:
     async def stop(self) -> None:
         """Stop at once, as a crash would: sockets close without a goodbye."""
         self._stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
         for connection in list(self._open.values()):
             connection.drop()
         if self._runner is not None:
@@ -101,6 +107,7 @@ class Coordinator:
             job=self._settings.name,
             phase=phase_of(state),
             generation=shown.number if shown else None,
+            plan=plan.version if plan is not None else None,
             members=members_of(state, shares, driver.measured),
             joiners=tuple(worker.name for worker in state.joiners() if not state.is_member(worker)),
             waiting=state.waiting,
@@ -134,7 +141,7 @@ class Coordinator:
     # When the driver looks
 
     async def _running(self, _: web.Application) -> AsyncIterator[None]:
-        self._look()
+        self.begin()
         yield
         self._stopping = True
         if self._timer is not None:
@@ -167,7 +174,8 @@ class Coordinator:
     async def _serve_metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
 
-    async def _serve_worker(self, request: web.Request) -> web.WebSocketResponse:
+    async def serve_worker(self, request: web.Request) -> web.WebSocketResponse:
+        """Talk to a worker until its connection ends."""
         try:
             identity = await self._identified(request)
         except web.HTTPException:

@@ -70,6 +70,9 @@ class JobView:
     job: str
     phase: Phase
     generation: int | None
+    plan: int | None
+    """Version of the plan that counts."""
+
     members: tuple[MemberView, ...]
     joiners: tuple[str, ...]
     waiting: str | None

@@ -25,6 +25,15 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Assigned:
+    """What its annotations say of its share."""
+
+    share: int
+    generation: int
+    plan: int
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """A pod of a worker."""
 
@@ -48,6 +57,16 @@ class Pod:
     """Why it does not run yet, in the cluster's words."""
 
     ended: Ended | None = None
+    alive: bool = True
+    """Some container of it may still run."""
+
+    owner: str = ""
+    """UID of the job that it belongs to."""
+
+    authorities: str = ""
+    """The certificates that it was told to trust."""
+
+    assigned: Assigned | None = None
 
     @property
     def over(self) -> bool:
@@ -58,7 +77,7 @@ class Pod:
 def pod_from(manifest: Mapping[str, Any]) -> Pod | None:
     """Return the pod of a manifest; None if it is not a worker's."""
     metadata, status = manifest.get("metadata", {}), manifest.get("status", {})
-    labels = metadata.get("labels", {})
+    labels, annotations = metadata.get("labels", {}), metadata.get("annotations", {})
     attempt = labels.get(names.ATTEMPT_LABEL, "")
     if names.WORKER_LABEL not in labels or not attempt.isdigit():
         return None
@@ -69,13 +88,24 @@ def pod_from(manifest: Mapping[str, Any]) -> Pod | None:
         uid=metadata.get("uid", ""),
         worker=labels[names.WORKER_LABEL],
         attempt=int(attempt),
-        template=metadata.get("annotations", {}).get(names.TEMPLATE_HASH_ANNOTATION, ""),
+        template=annotations.get(names.TEMPLATE_HASH_ANNOTATION, ""),
         running="running" in state,
         leaving="deletionTimestamp" in metadata,
         disrupted=_disruption(status),
         stuck=_stuck(status, state),
         ended=_ended(status, state),
+        alive=status.get("phase") not in ("Succeeded", "Failed"),
+        owner=next((each.get("uid", "") for each in metadata.get("ownerReferences", []) if each.get("controller")), ""),
+        authorities=annotations.get(names.AUTHORITIES_ANNOTATION, ""),
+        assigned=_assigned(annotations),
     )
+
+
+def _assigned(annotations: Mapping[str, str]) -> Assigned | None:
+    keys = (names.SHARE_ANNOTATION, names.GENERATION_ANNOTATION, names.PLAN_ANNOTATION)
+    values = [annotations.get(key, "") for key in keys]
+    # Anybody may edit an annotation: what is no number is as good as nothing.
+    return Assigned(*map(int, values)) if all(each.isdecimal() for each in values) else None
 
 
 def _trainer_status(manifest: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -31,10 +31,19 @@ class Ending:
     meaning: Meaning
     sentence: str
 
+    @property
+    def with_words(self) -> str:
+        """The sentence, with the end of what the script has written."""
+        words = "" if self.pod.ended is None else self.pod.ended.message.strip()
+        return f"{self.sentence}: {words}" if words and not words.startswith("{") else self.sentence
+
 
 @dataclass(frozen=True, slots=True)
 class Create:
     """A pod to create."""
+
+    name: str
+    """The worker's."""
 
     worker: Worker
     attempt: int
@@ -91,7 +100,7 @@ def staff(
         newest = own[-1] if own else None
         if newest is None or newest.over:
             attempt = max(newest.attempt if newest else -1, attempts.get(name, -1)) + 1
-            create.append(Create(worker, attempt, _pause(own)))
+            create.append(Create(name, worker, attempt, _pause(own)))
         elif newest.template != template_hash(worker.group):
             outdated.append(Delete(newest.name, newest.uid, "the template has changed"))
     # A new template is rolled out pod by pod: the others go on meanwhile.

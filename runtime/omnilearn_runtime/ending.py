@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from omnilearn_core.api.messages import Done, Failed, Leave, Release
+from omnilearn_core.api.messages import Done, Failed, Leave, Release, to_frame
 from omnilearn_core.api.names import START_ANEW_EXIT
 
 from .element import Kind, OutOfStepError
@@ -148,9 +148,10 @@ class Exits:
             return
         while True:
             group = rounds.group
-            self._say_done(rounds)
+            done = self._say_done(rounds)
             self._await_news(group)
             if membership.released is not None and not membership.released.failed:
+                self._leave_word(done)
                 return
             membership.check()
             # The end may come while this worker stands by others: it is at the end of its script all the same.
@@ -168,21 +169,32 @@ class Exits:
         if known.orphaned and not known.lets_go():
             raise AbandonedError("the script is at its end, but the coordinator that should release it is gone")
 
-    def _say_done(self, rounds: Rounds) -> None:
+    def _say_done(self, rounds: Rounds) -> Done | None:
         entered, progress = self._membership.entered, rounds.progress
-        if entered is not None:
-            self._membership.send(
-                Done(
-                    generation=entered.generation,
-                    round=progress.round,
-                    steps=progress.step,
-                    samples=progress.samples,
-                    lost=progress.lost,
-                    doubled=progress.doubled,
-                    skipped=progress.skipped,
-                    parameter_hash=rounds.learner.managed.parameter_hash(),
-                )
-            )
+        if entered is None:
+            return None
+        done = Done(
+            generation=entered.generation,
+            round=progress.round,
+            steps=progress.step,
+            samples=progress.samples,
+            lost=progress.lost,
+            doubled=progress.doubled,
+            skipped=progress.skipped,
+            parameter_hash=rounds.learner.managed.parameter_hash(),
+        )
+        self._membership.send(done)
+        return done
+
+    def _leave_word(self, done: Done | None) -> None:
+        """Leave in the pod's status that the job is complete: it outlives this worker and the coordinator."""
+        file = self._environment.termination_file
+        if file is None or done is None:
+            return
+        try:
+            file.write_text(to_frame(done), encoding="utf-8")
+        except OSError as error:
+            log.warning("the end of the job could not be written to %s: %s", file, error.strerror)
 
     def _save(self, rounds: Rounds) -> None:
         group = rounds.group

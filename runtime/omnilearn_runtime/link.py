@@ -10,6 +10,7 @@ import json
 import logging
 import queue
 import random
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +24,8 @@ from websockets.sync.connection import Connection
 from omnilearn_core.api.messages import LARGEST_MESSAGE, TO_WORKER, FromWorker, ToWorker, to_frame
 from omnilearn_core.api.names import worker_path
 
-from .environment import Environment
+from . import secure
+from .environment import BadEnvironmentError, Environment
 
 log = logging.getLogger("omnilearn")
 
@@ -55,6 +57,7 @@ class Link:
         self._closing = threading.Event()
         self._opening = threading.Lock()
         self._term = 0
+        self._warned = False
         self.lost_since: float | None = time.monotonic()
         self._receiver = threading.Thread(target=self._receive_for_ever, name="omnilearn-link", daemon=True)
         self._sender = threading.Thread(target=self._send_for_ever, name="omnilearn-send", daemon=True)
@@ -103,7 +106,7 @@ class Link:
         while not self._closing.is_set():
             try:
                 with self._dial() as connection:
-                    refusals = 0
+                    refusals, self._warned = 0, False
                     if self._serve(connection):
                         back_off = _FIRST_BACK_OFF
             except InvalidStatus as error:
@@ -112,6 +115,13 @@ class Link:
                 if refusals >= _MOST_REFUSALS:
                     self._on_refused(RefusedError(_sentence(error)))
                     return
+            except ssl.SSLCertVerificationError as error:
+                self._warn_once(
+                    f"the coordinator's certificate is not trusted ({error.verify_message}): trying again, because the "
+                    f"authorities in {self._environment.authorities_file} may be renewed meanwhile"
+                )
+            except BadEnvironmentError as error:
+                self._warn_once(f"{error}; trying again, because the file may be renewed meanwhile")
             except (WebSocketException, OSError, TimeoutError) as error:
                 log.debug("no connection to the coordinator: %s", error)
             self._connection = None
@@ -120,11 +130,20 @@ class Link:
             self._closing.wait(back_off * random.uniform(0.5, 1.0))  # noqa: S311 - not for secrets
             back_off = min(2 * back_off, _LONGEST_BACK_OFF)
 
+    def _warn_once(self, sentence: str) -> None:
+        """Warn, but not at every attempt until there is a connection again."""
+        log.log(logging.DEBUG if self._warned else logging.WARNING, "%s", sentence)
+        self._warned = True
+
     def _dial(self) -> ClientConnection:
         headers = {"Authorization": f"Bearer {self._environment.fresh_token()}"}
+        tls, url, secured = self._environment.fresh_tls(), urlparse(self._url), None
+        if tls is not None:
+            secured = secure.dial(url.hostname or "", url.port or 443, tls, _OPEN_SECONDS)
+        # A plain WebSocket, also inside TLS: websockets would bring sockets that two threads must not share.
         return connect(
-            self._url, additional_headers=headers, open_timeout=_OPEN_SECONDS, compression=None,
-            max_size=4 * LARGEST_MESSAGE, ping_interval=None, proxy=None,
+            url._replace(scheme="ws").geturl(), sock=secured, additional_headers=headers, open_timeout=_OPEN_SECONDS,
+            compression=None, max_size=4 * LARGEST_MESSAGE, ping_interval=None, proxy=None,
         )  # fmt: skip
 
     def _serve(self, connection: Connection) -> bool:

@@ -125,7 +125,7 @@ _UNKNOWN = {
     "unknown field of spec": _with(
         "spec.priority",
         1,
-        "there is no field priority: known here are activeDeadlineSeconds, batch, checkpoint, gangScheduler,"
+        "there is no field priority: known here are activeDeadlineSeconds, batch, checkpoint, cleanPods, gangScheduler,"
         " membership, restart, startupDeadlineSeconds, strategy, suspend, ttlSecondsAfterFinished, workers",
     ),
     "field in snake case": _with(

@@ -209,7 +209,7 @@ def test_metadata_of_a_newer_server_can_be_read_though_nobody_should_write_it() 
 
 
 def test_a_status_is_empty_at_first() -> None:
-    assert JobStatus().to_manifest() == {"conditions": [], "members": [], "decisions": []}
+    assert JobStatus().to_manifest() == {"conditions": [], "members": [], "decisions": [], "logged": {}, "attempts": {}}
 
 
 def test_the_longest_names_of_pods_are_dns_labels() -> None:

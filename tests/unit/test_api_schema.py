@@ -92,7 +92,8 @@ def test_every_map_is_bounded() -> None:
 
 def test_every_number_has_a_lower_bound() -> None:
     numbers = {path: schema for path, schema in SCHEMAS.items() if schema.get("type") in ("integer", "number")}
-    assert not [path for path, schema in numbers.items() if "minimum" not in schema]
+    unbounded = [path for path, schema in numbers.items() if "minimum" not in schema]
+    assert unbounded == ["status.logged{}"]  # what a script logs may be anything
 
 
 def test_every_number_of_the_spec_has_an_upper_bound() -> None:

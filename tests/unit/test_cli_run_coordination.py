@@ -28,6 +28,7 @@ SEEN = JobView(
     job="job",
     phase=Phase.RUNNING,
     generation=3,
+    plan=1,
     members=(MemberView("job-w-0", "cpu", 0, MemberState.TRAINING, 8, 16.0, 0.5, 0.2, 0.1, 0.1, 0.7),),
     joiners=(),
     waiting=None,

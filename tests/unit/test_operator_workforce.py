@@ -164,7 +164,8 @@ def manifest(state: dict[str, Any] | None = None, **status: Any) -> dict[str, An
 
 def test_a_pod_that_we_made_is_recognised() -> None:
     seen = pod_from(manifest({"running": {}}))
-    assert seen == Pod("job-a-1-2", "uid", "job-a-1", 2, HASH, running=True)
+    assert seen is not None
+    assert seen == Pod("job-a-1-2", "uid", "job-a-1", 2, HASH, running=True, owner="u", authorities=seen.authorities)
 
 
 def test_a_pod_of_somebody_else_is_not() -> None:

@@ -50,6 +50,14 @@ class GangScheduler(StrEnum):
     COSCHEDULING = "coscheduling"
 
 
+class CleanPods(StrEnum):
+    """Which pods go when a job has ended."""
+
+    RUNNING = "Running"
+    ALL = "All"
+    NONE = "None"
+
+
 class Strategy(ApiModel):
     """How the workers cooperate."""
 
@@ -173,6 +181,10 @@ class JobSpec(ApiModel):
 
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=315360000)] | None = None
     """How long a finished job is kept. Left out: until it is deleted."""
+
+    clean_pods: CleanPods = CleanPods.RUNNING
+    """Which pods go when the job has ended. Running (the default): those in which something still runs, such as a
+    sidecar; the others stay for their logs. All: every one. None: none in which the script has ended."""
 
     gang_scheduler: GangScheduler = GangScheduler.NONE
     """Who places the pods that the job needs all together: none, native, volcano or coscheduling."""

@@ -49,6 +49,7 @@ ENV_CHECKPOINT_SECONDS = "OMNILEARN_CHECKPOINT_SECONDS"
 ENV_CHECKPOINT_KEEP = "OMNILEARN_CHECKPOINT_KEEP"
 ENV_CPU_QUOTA = "OMNILEARN_CPU_QUOTA"
 ENV_GRACE_SECONDS = "OMNILEARN_GRACE_SECONDS"
+ENV_TERMINATION_FILE = "OMNILEARN_TERMINATION_FILE"
 ENV_TRACE_FILE = "OMNILEARN_TRACE_FILE"
 ENV_TRACE_HASHES = "OMNILEARN_TRACE_HASHES"
 ENV_FAULTS = "OMNILEARN_FAULTS"
@@ -98,8 +99,18 @@ class Reason(StrEnum):
     BATCH_REBALANCED = "BatchRebalanced"
     WORKER_JOINED = "WorkerJoined"
     WORKER_LOST = "WorkerLost"
+    WORKER_LEFT = "WorkerLeft"
+    WORKER_FAILED = "WorkerFailed"
     WORKER_PREEMPTED = "WorkerPreempted"
+    POD_DELETED = "PodDeleted"
+    COORDINATOR_ADOPTED = "CoordinatorAdopted"
+    REGROUPED = "Regrouped"
     CONVERGED = "Converged"
+
+
+def namespace_path(namespace: str) -> str:
+    """Return the path under which a coordinator of many jobs serves those of a namespace."""
+    return f"/namespaces/{namespace}"
 
 
 def worker_path(job: str, worker: str) -> str:

@@ -155,5 +155,11 @@ class JobStatus(ApiModel):
     decisions: Annotated[list[DecisionStatus], Field(max_length=10)] = Field(default_factory=list)
     """The last ten decisions of the control law."""
 
+    logged: Annotated[dict[str, float], Field(max_length=32)] = Field(default_factory=dict)
+    """Newest values that the script has logged."""
+
+    attempts: Annotated[dict[str, Step], Field(max_length=16384)] = Field(default_factory=dict)
+    """Newest attempt of each worker whose end was counted: no end is counted twice, and no number used twice."""
+
     selector: Annotated[str, Field(max_length=512)] | None = None
     """Label selector of the pods, for kubectl scale and autoscalers."""

@@ -28,7 +28,6 @@ def metadata_of(job: OmniLearnJob, name: str) -> Manifest:
                 "name": job.metadata.name,
                 "uid": job.metadata.uid or "",
                 "controller": True,
-                "blockOwnerDeletion": True,
             }
         ],
     }

@@ -21,7 +21,9 @@ from .place import Place
 _OURS = "omnilearn"
 _OURS_PATH = "/var/run/omnilearn"
 _CHECKPOINT_PATH = "/checkpoints"
+_TERMINATION_PATH = "/dev/termination-log"
 _TOKEN_SECONDS = 3600
+_GROUP_ID = 65532
 _FALLBACK_GRACE_SECONDS = 30
 # What a worker leaves of its grace period for the kubelet
 _LEAVE_SECONDS = 5
@@ -56,6 +58,8 @@ def pod_of(job: OmniLearnJob, worker: Worker, attempt: int, place: Place) -> Man
     if job.spec.checkpoint is not None:
         claim = {"claimName": job.spec.checkpoint.claim_name}
         _mount(spec, trainer, {"name": f"{_OURS}-checkpoints", "persistentVolumeClaim": claim}, _CHECKPOINT_PATH)
+        if place.restricted:
+            _let_write(spec)
     _mount(spec, trainer, {"name": f"{_OURS}-shm", "emptyDir": {"medium": "Memory"}}, "/dev/shm")  # noqa: S108
     _mount(spec, trainer, {"name": f"{_OURS}-tmp", "emptyDir": {}}, "/tmp")  # noqa: S108 - a path in the pod
     if place.restricted:
@@ -100,6 +104,7 @@ def _environment(job: OmniLearnJob, worker: Worker, attempt: int, place: Place, 
         names.ENV_TOKEN_FILE: f"{_OURS_PATH}/token",
         names.ENV_AUTHORITIES_FILE: f"{_OURS_PATH}/authorities.pem",
         names.ENV_GRACE_SECONDS: grace,
+        names.ENV_TERMINATION_FILE: _trainer(spec).get("terminationMessagePath", _TERMINATION_PATH),
     }
     if job.spec.checkpoint is not None:
         values |= {
@@ -141,6 +146,13 @@ def _mount(spec: Manifest, trainer: Manifest, volume: Manifest, path: str, *, re
         return
     spec.setdefault("volumes", []).append(volume)
     mounts.append({"name": volume["name"], "mountPath": path} | ({"readOnly": True} if read_only else {}))
+
+
+def _let_write(spec: Manifest) -> None:
+    """Have a claim belong to a group that the pod is in: whoever is not root could not write to it."""
+    context = spec.setdefault("securityContext", {})
+    if "fsGroup" not in context:
+        context |= {"fsGroup": _GROUP_ID, "fsGroupChangePolicy": "OnRootMismatch"}
 
 
 def _restrict(spec: Manifest) -> None:

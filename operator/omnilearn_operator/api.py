@@ -1,0 +1,101 @@
+"""The Kubernetes API as the operator needs it: plain manifests in and out, one way to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from omnilearn_core.api import names
+
+Manifest = dict[str, Any]
+
+FIELD_MANAGER = "omnilearn-operator"
+
+# Kinds that the operator touches: plural, and whether they live in a namespace
+_KINDS = {
+    "Pod": ("pods", True),
+    "Service": ("services", True),
+    "Event": ("events", True),
+    "Secret": ("secrets", True),
+    "NetworkPolicy": ("networkpolicies", True),
+    "TokenReview": ("tokenreviews", False),
+    names.KIND: (names.PLURAL, True),
+}
+
+
+class ApiError(RuntimeError):
+    """What the API server answered; status 0 if it did not answer."""
+
+    def __init__(self, status: int, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.reason, self.sentence = status, reason, sentence
+
+    @property
+    def missing(self) -> bool:
+        """True if there is no such object."""
+        return self.status == 404
+
+    @property
+    def conflict(self) -> bool:
+        """True if somebody else was faster."""
+        return self.status == 409
+
+    @property
+    def invalid(self) -> bool:
+        """True if the manifest will never be taken as it is."""
+        return self.status in (400, 422)
+
+    @property
+    def refused(self) -> bool:
+        """True if it is not taken now: a quota, a policy, a missing account."""
+        return self.status == 403
+
+
+class Api(Protocol):
+    """The calls. Every one has a time limit and raises ApiError."""
+
+    async def get(self, kind: str, namespace: str, name: str) -> Manifest:
+        """Return an object."""
+        ...
+
+    async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
+        """Create an object, or only have it checked strictly."""
+        ...
+
+    async def apply(self, manifest: Manifest) -> Manifest:
+        """Make an object so, by server-side apply."""
+        ...
+
+    async def patch(self, kind: str, namespace: str, name: str, body: Manifest, *, status: bool = False) -> Manifest:
+        """Merge something into an object, or into its status."""
+        ...
+
+    async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
+        """Delete just this object; nothing happens if it is gone."""
+        ...
+
+
+def path_of(manifest: Mapping[str, Any], *, named: bool) -> str:
+    """Return the path of an object, or of the collection that it is created in."""
+    metadata = manifest.get("metadata", {})
+    name = metadata.get("name", "") if named else ""
+    return path_to(manifest["apiVersion"], manifest["kind"], metadata.get("namespace", ""), name)
+
+
+def path_to(version: str, kind: str, namespace: str, name: str = "") -> str:
+    """Return the path of an object, or of a collection."""
+    plural, namespaced = _KINDS[kind]
+    root = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+    place = f"/namespaces/{namespace}" if namespaced else ""
+    return f"{root}{place}/{plural}" + (f"/{name}" if name else "")
+
+
+def version_of(kind: str) -> str:
+    """Return the API version of a kind that the operator reads or patches by name."""
+    return names.API_VERSION if kind == names.KIND else "v1"
+
+
+def error_of(status: int, body: Mapping[str, Any]) -> ApiError:
+    """Return what the API server says of a request that failed."""
+    sentence = str(body.get("message") or f"the API server answered {status}")
+    return ApiError(status, str(body.get("reason", "")), sentence)

@@ -1,0 +1,125 @@
+"""What the operator remembers of a job. What must outlive it is in the job's status, and is read back from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from omnilearn_core.api.job import OmniLearnJob
+from omnilearn_core.api.status import JobStatus
+from omnilearn_core.endings import Meaning
+
+from .workforce import Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What the API server has said of a template."""
+
+    invalid: str = ""
+    """Why it will never be taken."""
+
+    refused: str = ""
+    """Why it is not taken now."""
+
+    again: datetime | None = None
+    """When to ask again, if it is worth it."""
+
+    def due(self, now: datetime) -> bool:
+        """Tell whether it is time to ask again."""
+        return self.again is not None and now >= self.again
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a job ended, as its coordinator or its pods say."""
+
+    complete: bool
+    why: str
+    at: datetime
+    workers: frozenset[str] = frozenset()
+    """The workers that took part in the end; none if nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """All that a decision about a job depends on, beyond the job and its pods."""
+
+    since: datetime
+    """When this operator first saw the job."""
+
+    status: JobStatus = field(default_factory=JobStatus)
+    """The status that was written last."""
+
+    written: datetime | None = None
+    """When that was."""
+
+    failures: int = 0
+    preemptions: int = 0
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    """The newest attempt of each worker whose end was counted."""
+
+    let_go: frozenset[str] = frozenset()
+    """Pods, by UID, that this operator has deleted: their end is nobody's failure and no preemption."""
+
+    last_failure: str = ""
+    late_failure: str = ""
+    """What a worker did that failed after all samples were committed."""
+
+    started: datetime | None = None
+    """When the first step was committed."""
+
+    verdict: Verdict | None = None
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    """What is known of each template, by its hash."""
+
+    applied: int | None = None
+    """The version of the spec for which Service and NetworkPolicy were applied."""
+
+    settled: int = 0
+    """The plan of which was last told that it has settled."""
+
+    def is_counted(self, worker: str, attempt: int) -> bool:
+        """Tell whether the end of an attempt was counted."""
+        return attempt <= self.attempts.get(worker, -1)
+
+    def counting(self, endings: Iterable[Ending]) -> Book:
+        """Return the book with the ends of some pods in it."""
+        book = self
+        for ending in endings:
+            pod = ending.pod
+            attempts = {**book.attempts, pod.worker: max(pod.attempt, book.attempts.get(pod.worker, -1))}
+            book = replace(book, attempts=attempts)
+            if pod.uid in self.let_go:
+                continue
+            if ending.meaning is Meaning.PREEMPTED:
+                book = replace(book, preemptions=book.preemptions + 1)
+            elif ending.meaning is Meaning.FAILED:
+                book = book._with_failure(ending)
+        return book
+
+    def letting_go(self, uids: Iterable[str], there: Iterable[str]) -> Book:
+        """Return the book with pods that are deleted; of those that are no longer there nothing is remembered."""
+        return replace(self, let_go=(self.let_go | frozenset(uids)) & frozenset(there))
+
+    def _with_failure(self, ending: Ending) -> Book:
+        verdict = self.verdict
+        if verdict is None:
+            return replace(self, failures=self.failures + 1, last_failure=ending.with_words)
+        took_part = not verdict.workers or ending.pod.worker in verdict.workers
+        return replace(self, late_failure=ending.with_words) if took_part else self
+
+
+def opened(job: OmniLearnJob, now: datetime) -> Book:
+    """Return the book of a job that this operator sees for the first time."""
+    status = job.status or JobStatus()
+    counts = status.workers
+    return Book(
+        since=now,
+        status=status,
+        failures=counts.failures if counts else 0,
+        preemptions=counts.preemptions if counts else 0,
+        attempts=dict(status.attempts),
+        started=status.start_time,
+    )

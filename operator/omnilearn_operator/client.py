@@ -1,0 +1,114 @@
+"""The API over the official client: it logs in and keeps connections; what is sent are plain manifests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from .api import FIELD_MANAGER, ApiError, Manifest, error_of, path_of, path_to, version_of
+
+_SECONDS = 20.0
+_MERGE = "application/merge-patch+json"
+_APPLY = "application/apply-patch+yaml"
+_IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+
+
+class Client:
+    """Calls of one process; close it at the end."""
+
+    def __init__(self, configuration: client.Configuration) -> None:
+        self._configuration = configuration
+        self._client = client.ApiClient(configuration)
+
+    @classmethod
+    async def logged_in(cls) -> Client:
+        """Return a client for the cluster that this process runs in, else for that of the kubeconfig."""
+        configuration = client.Configuration()
+        if _IN_CLUSTER in os.environ:
+            config.load_incluster_config(client_configuration=configuration)
+        else:
+            await config.load_kube_config(client_configuration=configuration)
+        return cls(configuration)
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._client.close()
+
+    async def get(self, kind: str, namespace: str, name: str) -> Manifest:
+        """Return an object."""
+        return await self._call("GET", path_to(version_of(kind), kind, namespace, name))
+
+    async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
+        """Create an object, or only have it checked strictly."""
+        query = {"fieldManager": FIELD_MANAGER}
+        if dry_run:
+            query |= {"dryRun": "All", "fieldValidation": "Strict"}
+        return await self._call("POST", path_of(manifest, named=False), manifest, query=query)
+
+    async def apply(self, manifest: Manifest) -> Manifest:
+        """Make an object so, by server-side apply."""
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return await self._call("PATCH", path_of(manifest, named=True), manifest, content=_APPLY, query=query)
+
+    async def patch(self, kind: str, namespace: str, name: str, body: Manifest, *, status: bool = False) -> Manifest:
+        """Merge something into an object, or into its status."""
+        path = path_to(version_of(kind), kind, namespace, name) + ("/status" if status else "")
+        return await self._call("PATCH", path, body, content=_MERGE, query={"fieldManager": FIELD_MANAGER})
+
+    async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
+        """Delete just this object; nothing happens if it is gone, or is another by now."""
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        try:
+            await self._call("DELETE", path_to(version_of(kind), kind, namespace, name), body)
+        except ApiError as error:
+            if not error.missing and not error.conflict:
+                raise
+
+    async def resources(self, version: str) -> set[str]:
+        """Return the plurals that the API server serves of a group and version; none if it knows nothing of it."""
+        try:
+            answer = await self._call("GET", f"/apis/{version}")
+        except ApiError as error:
+            if error.missing:
+                return set()
+            raise
+        return {str(each.get("name")) for each in answer.get("resources", [])}
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        body: Manifest | None = None,
+        *,
+        content: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> Manifest:
+        headers: dict[str, str] = {"Content-Type": content, "Accept": "application/json"}
+        url = f"{self._configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
+        try:
+            async with asyncio.timeout(_SECONDS):
+                await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+                response = await self._client.rest_client.request(method, url, headers=headers, body=body)
+                data = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            sentence = f"the API server cannot be reached: {error or type(error).__name__}"
+            raise ApiError(0, "Unreachable", sentence) from error
+        answer = _read(data)
+        if not 200 <= response.status < 300:
+            raise error_of(response.status, answer)
+        return answer
+
+
+def _read(data: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(data)
+    except ValueError:
+        return {"message": data[:200].decode(errors="replace")}
+    return answer if isinstance(answer, dict) else {}

@@ -1,0 +1,89 @@
+"""One coordinator for each job that runs, behind one server: workers find theirs by namespace and name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from aiohttp import web
+
+from omnilearn_coordinator.membership.actions import Happening
+from omnilearn_coordinator.refusals import refuse
+from omnilearn_coordinator.service import Coordinator
+from omnilearn_coordinator.settings import JobSettings, settings_of
+from omnilearn_coordinator.view import JobView
+from omnilearn_core.api import names
+from omnilearn_core.api.job import OmniLearnJob
+
+from .credentials import PodCredentials, Reviews
+from .registry import Key, Registry
+
+# An operator that has just started has not seen all jobs yet: workers are asked to come again.
+_STARTING_SECONDS = 30.0
+
+_ROUTE = names.namespace_path("{namespace}") + names.worker_path("{job}", "{worker}")
+
+
+class Coordinators:
+    """The coordinators of all jobs."""
+
+    def __init__(self, registry: Registry, reviews: Reviews, tell: Callable[[Key, Happening], None]) -> None:
+        self._registry, self._reviews, self._tell = registry, reviews, tell
+        self._running: dict[Key, tuple[str, JobSettings, Coordinator]] = {}
+        self._began = time.monotonic()
+        # Workers refuse a lower term than they have seen. Time grows; two operators do not start in one second.
+        self._term = int(time.time())
+
+    def app(self) -> web.Application:
+        """Return the application that workers connect to."""
+        app = web.Application()
+        app.router.add_get(_ROUTE, self._serve)
+        return app
+
+    async def ensure(self, key: Key, job: OmniLearnJob) -> None:
+        """See to it that a job has a coordinator, and that it knows the job as it is now.
+
+        A changed job gets a new one, which adopts what runs: training does not notice.
+        """
+        settings, uid = settings_of(job), job.metadata.uid or ""
+        running = self._running.get(key)
+        if running is not None and running[:2] == (uid, settings):
+            return
+        await self.stop(key)
+        self._term += 1
+        credentials = PodCredentials(key, self._reviews, self._registry)
+        coordinator = Coordinator(
+            settings, credentials, term=self._term, on_happening=lambda happening: self._tell(key, happening)
+        )
+        coordinator.begin()
+        self._running[key] = uid, settings, coordinator
+
+    async def stop(self, key: Key) -> None:
+        """Stop the coordinator of a job, if it has one."""
+        running = self._running.pop(key, None)
+        if running is not None:
+            await running[2].stop()
+
+    async def stop_all(self) -> None:
+        """Stop all coordinators."""
+        for key in list(self._running):
+            await self.stop(key)
+
+    def view(self, key: Key) -> JobView | None:
+        """Return how the coordinator of a job sees it."""
+        running = self._running.get(key)
+        return None if running is None else running[2].snapshot()
+
+    def views(self) -> Iterator[tuple[Key, JobView]]:
+        """Return the views of all coordinators."""
+        for key, (_, _, coordinator) in list(self._running.items()):
+            yield key, coordinator.snapshot()
+
+    async def _serve(self, request: web.Request) -> web.WebSocketResponse:
+        key = Key(request.match_info["namespace"], request.match_info["job"])
+        running = self._running.get(key)
+        if running is not None:
+            return await running[2].serve_worker(request)
+        if key in self._registry.jobs or time.monotonic() - self._began < _STARTING_SECONDS:
+            raise refuse(503, f"{key} has no coordinator yet: come again")
+        raise refuse(404, f"there is no job {str(key)[:127]} that needs workers")

@@ -1,0 +1,143 @@
+"""The one loop of the operator: jobs that something has happened to are looked at, soon and one pass at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from omnilearn_coordinator.membership.actions import Happening
+from omnilearn_core.endings import back_off
+
+from . import notes
+from .api import ApiError
+from .book import Book, opened
+from .coordination import Coordinators
+from .executor import Executor
+from .reconcile import decide
+from .recorder import Recorder
+from .registry import Key, Registry
+from .status import Seen
+
+logger = logging.getLogger(__name__)
+
+# Events that come together are looked at together.
+_TOGETHER_SECONDS = 0.05
+# While a job trains, its shares and its progress are looked at so often.
+_TRAINING_SECONDS = 1.0
+_FIRST_RETRY, _LONGEST_RETRY = 0.5, 30.0
+_LONGEST_PASS = 120.0
+_MOST_AT_ONCE = 8
+
+
+class Loop:
+    """Looks at jobs when they are due. Nothing that happens to one job keeps it from looking at the others."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        coordinators: Coordinators,
+        executor: Executor,
+        recorder: Recorder,
+        authorities: Callable[[], str],
+    ) -> None:
+        self._registry, self._coordinators, self._executor = registry, coordinators, executor
+        self._recorder, self._authorities = recorder, authorities
+        self._due: dict[Key, float] = {}
+        self._books: dict[Key, tuple[str, Book]] = {}
+        self._passes: dict[Key, asyncio.Task[None]] = {}
+        self._failures: dict[Key, int] = {}
+        self._news: dict[Key, list[notes.Note]] = {}
+        self._wake = asyncio.Event()
+        self._places = asyncio.Semaphore(_MOST_AT_ONCE)
+        self.looked = time.monotonic()
+        """When the loop last went round."""
+
+        self.retries = 0
+
+    def touch(self, key: Key, seconds: float = _TOGETHER_SECONDS) -> None:
+        """Have a job looked at soon."""
+        due = time.monotonic() + seconds
+        if due < self._due.get(key, float("inf")):
+            self._due[key] = due
+            self._wake.set()
+
+    def tell(self, key: Key, happening: Happening) -> None:
+        """Take in what a coordinator tells."""
+        note = notes.of_happening(happening)
+        if note is not None:
+            self._news.setdefault(key, []).append(note)
+        self.touch(key)
+
+    async def run(self) -> None:
+        """Look at jobs for ever."""
+        while True:
+            self.looked = now = time.monotonic()
+            ready = [key for key, due in self._due.items() if due <= now and key not in self._passes]
+            for key in ready:
+                del self._due[key]
+                task = asyncio.create_task(self._guarded(key), name=f"look at {key}")
+                self._passes[key] = task
+            waiting = [due for key, due in self._due.items() if key not in self._passes]
+            pause = min([1.0, *(due - now for due in waiting)])
+            self._wake.clear()
+            try:
+                await asyncio.wait_for(self._wake.wait(), max(pause, 0.01))
+            except TimeoutError:
+                continue
+
+    async def _guarded(self, key: Key) -> None:
+        """Look at a job; whatever goes wrong, look again after a while."""
+        try:
+            async with self._places, asyncio.timeout(_LONGEST_PASS):
+                again = await self._look(key)
+            self._failures.pop(key, None)
+        except (ApiError, TimeoutError) as error:
+            again = self._after_trouble(key, str(error) or "it took too long")
+        except Exception:
+            logger.exception("%s could not be looked at", key)
+            again = self._after_trouble(key, "an error of the operator's own")
+        finally:
+            self._passes.pop(key, None)
+            self._wake.set()
+        if again is not None:
+            self.touch(key, again)
+
+    def _after_trouble(self, key: Key, why: str) -> float:
+        count = self._failures[key] = self._failures.get(key, 0) + 1
+        self.retries += 1
+        pause = back_off(count, _FIRST_RETRY, _LONGEST_RETRY)
+        logger.warning("%s: %s; the next try is in %.1f s (%d so far)", key, why, pause, count)
+        return pause
+
+    async def _look(self, key: Key) -> float | None:
+        """Decide about a job and do it; return in how many seconds to look again, None if it is gone."""
+        job = self._registry.jobs.get(key)
+        if job is None:
+            await self._forget(key)
+            return None
+        now = datetime.now(UTC)
+        uid, book = self._books.get(key, ("", None))
+        if book is None or uid != job.metadata.uid:
+            book = opened(job, now)
+        view = self._coordinators.view(key)
+        decision = decide(Seen(job, self._registry.pods(key), view, now), book, self._authorities())
+        self._books[key] = job.metadata.uid or "", decision.book
+        for note in self._news.pop(key, []):
+            await self._recorder.record(job, note)
+        if decision.coordinate:
+            await self._coordinators.ensure(key, job)
+        else:
+            await self._coordinators.stop(key)
+        done = await self._executor.perform(key, job, decision, now)
+        self._books[key] = job.metadata.uid or "", done
+        if decision.check:
+            return 0.0
+        return min(decision.again, _TRAINING_SECONDS) if decision.coordinate else decision.again
+
+    async def _forget(self, key: Key) -> None:
+        await self._coordinators.stop(key)
+        for known in (self._books, self._failures, self._news):
+            known.pop(key, None)

@@ -1,0 +1,49 @@
+"""The numbers of all jobs for Prometheus, and of the operator itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from omnilearn_coordinator.metrics import series
+from omnilearn_coordinator.view import JobView
+
+from .registry import Key, Registry
+
+
+class OperatorMetrics(Collector):
+    """The series of the operator, read when asked for: jobs that are gone leave nothing."""
+
+    def __init__(
+        self, registry: Registry, views: Callable[[], Iterator[tuple[Key, JobView]]], retries: Callable[[], int]
+    ) -> None:
+        self._jobs, self._views, self._retries = registry, views, retries
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """Return all series in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def describe(self) -> list[Metric]:
+        """Describe nothing in advance: a registry asks for it when it starts."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the series as they are now."""
+        jobs = GaugeMetricFamily("omnilearn_jobs", "Jobs by phase.", labels=["phase"])
+        phases: dict[str, int] = {}
+        for job in self._jobs.jobs.values():
+            phase = str(job.status.phase) if job.status is not None and job.status.phase is not None else "Pending"
+            phases[phase] = phases.get(phase, 0) + 1
+        for phase, count in phases.items():
+            jobs.add_metric([phase], count)
+        yield jobs
+        retries = CounterMetricFamily("omnilearn_reconcile_retries", "Looks at a job that failed and were repeated.")
+        retries.add_metric([], self._retries())
+        yield retries
+        yield from series({tuple(key): view for key, view in self._views()}, ("namespace", "job"))

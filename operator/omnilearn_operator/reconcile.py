@@ -1,0 +1,243 @@
+"""What is to be done about a job: from the job, its pods, its coordinator's view and the book to a decision. Pure.
+
+Level-triggered: it looks at what is, not at what has happened, so that nothing is lost while nobody looks.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from omnilearn_coordinator.view import JobView
+from omnilearn_core.api.job import CleanPods
+from omnilearn_core.api.names import ConditionType, Reason
+from omnilearn_core.api.status import ConditionStatus, JobStatus
+
+from . import notes
+from .book import Book, Verdict
+from .conditions import Facts, Standing, facts_of
+from .hiring import Hiring, hire
+from .notes import Note
+from .observed import Assigned, Pod
+from .status import Seen, due_in, members_in, status_of
+from .workforce import Create, Delete, Workforce, staff
+
+# How long workers may go on once all samples are committed: to save their model, say
+_FINISH_SECONDS = 300.0
+
+# A new operator knows a running job's members once they have come back to it.
+_TAKEOVER_SECONDS = 20.0
+
+_RESYNC_SECONDS = 45.0
+_SETTLED_SECONDS = 20.0
+_FALSE = ConditionStatus.FALSE
+
+
+@dataclass(frozen=True, slots=True)
+class Annotate:
+    """What a pod's annotations should say."""
+
+    pod: Pod
+    assigned: Assigned | None
+    authorities: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done about a job, in the order of the fields."""
+
+    book: Book
+    status: JobStatus | None = None
+    """The status to write."""
+
+    apply: bool = False
+    """Service and NetworkPolicy are to be applied."""
+
+    check: tuple[Create, ...] = ()
+    """Pods to try without creating them: one for each template that nothing is known of."""
+
+    create: tuple[Create, ...] = ()
+    delete: tuple[Delete, ...] = ()
+    annotate: tuple[Annotate, ...] = ()
+    tell: tuple[Note, ...] = ()
+    coordinate: bool = True
+    """The job should have a coordinator."""
+
+    again: float = _RESYNC_SECONDS
+    """Look again in so many seconds at the latest."""
+
+
+def decide(seen: Seen, book: Book, authorities: str) -> Decision:
+    """Decide about a job."""
+    book = _with_verdict(seen, _with_start(seen, book))
+    job = seen.job.model_copy(update={"status": book.status})
+    over = book.verdict is not None or _has_ended(book.status)
+    counted = frozenset(pod.uid for pod in seen.pods if book.is_counted(pod.worker, pod.attempt))
+    work = staff(job, seen.pods, counted, finished=over, attempts=book.attempts)
+    book = book.counting(work.endings)
+    facts = facts_of(job, _standing(seen, book))
+    ended = any(facts[kind].holds for kind in (ConditionType.COMPLETE, ConditionType.FAILED) if kind in facts)
+    delete = _to_delete(seen, work, over=over, ended=ended)
+    told = [each for each in work.endings if each.pod.uid not in book.let_go]
+    book = book.letting_go((each.uid for each in delete), (pod.uid for pod in seen.pods))
+    hiring = Hiring() if over or ended else hire(seen, book, work.create)
+    decision = Decision(
+        book=book,
+        apply=bool(hiring.create) and book.applied != (job.metadata.generation or 0),
+        check=hiring.check,
+        create=hiring.create,
+        delete=delete,
+        annotate=() if ended else _annotations(seen, authorities),
+        tell=tuple(notes.of_endings(told)),
+        coordinate=not (ended or job.spec.suspend) or any(pod.running for pod in seen.pods),
+        again=min(_RESYNC_SECONDS, hiring.again),
+    )
+    return _settling(_writing(decision, seen, facts), seen)
+
+
+def _has_ended(status: JobStatus) -> bool:
+    ends = (ConditionType.COMPLETE, ConditionType.FAILED)
+    return any(each.type in ends and each.status is ConditionStatus.TRUE for each in status.conditions)
+
+
+def _with_start(seen: Seen, book: Book) -> Book:
+    committed = seen.view is not None and seen.view.step > 0
+    return replace(book, started=seen.now) if committed and book.started is None else book
+
+
+def _with_verdict(seen: Seen, book: Book) -> Book:
+    """Return the book with the end of the job in it, if there is one: by the coordinator, or by what pods left."""
+    if book.verdict is not None or _has_ended(book.status):
+        return book
+    outcome = None if seen.view is None else seen.view.outcome
+    if outcome is not None:
+        verdict = Verdict(outcome.complete, outcome.why, seen.now, frozenset(outcome.done))
+        return replace(book, verdict=verdict)
+    finished = [pod for pod in seen.pods if _says_done(pod)]
+    if finished:
+        why = f"{finished[0].worker} has left word that the script has come to its end on all members"
+        return replace(book, verdict=Verdict(True, why, seen.now))
+    return book
+
+
+def _says_done(pod: Pod) -> bool:
+    """Tell whether a worker has left the message of one that was released at the end of the job."""
+    if pod.ended is None or pod.ended.code != 0:
+        return False
+    try:
+        said = json.loads(pod.ended.message)
+    except ValueError:
+        return False
+    return isinstance(said, dict) and said.get("type") == "done"
+
+
+def _standing(seen: Seen, book: Book) -> Standing:
+    verdict = book.verdict
+    checks = book.checks.values()
+    return Standing(
+        now=seen.now,
+        since=_since(book),
+        started=book.started,
+        members=_members(seen, book),
+        pods=seen.pods,
+        failures=book.failures,
+        last_failure=book.last_failure,
+        complete=verdict.why if verdict and verdict.complete and _is_finished(seen, book, verdict) else "",
+        failed=_failed(verdict, book),
+        bad_template=next((each.invalid for each in checks if each.invalid), ""),
+        refused=next((each.refused for each in checks if each.refused), ""),
+    )
+
+
+def _since(book: Book) -> datetime:
+    """Return since when the job could have got its workers: no operator, no pods."""
+    times = {each.type: each.last_transition_time for each in book.status.conditions if each.status is _FALSE}
+    return times.get(ConditionType.SUSPENDED) or times.get(ConditionType.READY) or book.since
+
+
+def _members(seen: Seen, book: Book) -> int:
+    """Return how many train; an operator that has just started believes its predecessor for a while."""
+    known = len(members_in(seen.view))
+    counts = book.status.workers
+    fresh = (seen.now - book.since).total_seconds() < _TAKEOVER_SECONDS
+    unheard = seen.view is None or seen.view.generation is None
+    return counts.members if fresh and unheard and counts is not None else known
+
+
+def _failed(verdict: Verdict | None, book: Book) -> str:
+    if verdict is not None and not verdict.complete:
+        return verdict.why
+    return f"all samples are committed, but {book.late_failure}" if book.late_failure else ""
+
+
+def _is_finished(seen: Seen, book: Book, verdict: Verdict) -> bool:
+    """Tell whether the workers that took part in the end have ended, or have taken too long."""
+    if book.late_failure:
+        return False
+    there = [pod for pod in seen.pods if pod.running and not pod.over]
+    if verdict.workers:
+        there = [pod for pod in there if pod.worker in verdict.workers]
+    return not there or seen.now - verdict.at >= timedelta(seconds=_FINISH_SECONDS)
+
+
+def _to_delete(seen: Seen, work: Workforce, *, over: bool, ended: bool) -> tuple[Delete, ...]:
+    if not over:
+        return work.delete
+    if not ended:
+        return ()  # they are about to end by themselves
+    policy = seen.job.spec.clean_pods
+    goes = [pod for pod in seen.pods if not pod.leaving and _goes(pod, policy)]
+    return tuple(Delete(pod.name, pod.uid, "the job has ended") for pod in goes)
+
+
+def _goes(pod: Pod, policy: CleanPods) -> bool:
+    match policy:
+        case CleanPods.ALL:
+            return True
+        case CleanPods.RUNNING:
+            return pod.alive
+        case CleanPods.NONE:
+            return not pod.over
+
+
+def _annotations(seen: Seen, authorities: str) -> tuple[Annotate, ...]:
+    """Return the pods whose annotations do not say what is so."""
+    shares = _shares(seen.view)
+    found = []
+    for pod in (each for each in seen.pods if not each.over):
+        assigned = shares.get((pod.worker, pod.attempt), pod.assigned)
+        if assigned != pod.assigned or (authorities and pod.authorities != authorities):
+            found.append(Annotate(pod, assigned, authorities))
+    return tuple(found)
+
+
+def _shares(view: JobView | None) -> dict[tuple[str, int], Assigned]:
+    if view is None or view.generation is None or view.plan is None:
+        return {}
+    generation, plan = view.generation, view.plan
+    return {(each.worker, each.attempt): Assigned(each.share, generation, plan) for each in members_in(view)}
+
+
+def _writing(decision: Decision, seen: Seen, facts: Facts) -> Decision:
+    book = decision.book
+    status = status_of(seen, book, facts)
+    wait = due_in(book.status, status, book.written, seen.now)
+    if wait is None:
+        return decision
+    if wait > 0:
+        return replace(decision, again=min(decision.again, wait))
+    return replace(decision, status=status, tell=(*decision.tell, *notes.of_facts(book.status, facts)))
+
+
+def _settling(decision: Decision, seen: Seen) -> Decision:
+    """Return the decision with the news that the shares have settled, once for each plan."""
+    view, book = seen.view, decision.book
+    if view is None or not view.decisions or view.plan is None or view.plan == book.settled:
+        return decision
+    age = seen.now.timestamp() - view.decisions[-1].time
+    if age < _SETTLED_SECONDS:
+        return replace(decision, again=min(decision.again, _SETTLED_SECONDS - age))
+    shares = ", ".join(f"{each.worker} {each.share}" for each in members_in(view)[:8])
+    note = Note(Reason.CONVERGED, f"the shares have settled: {shares}; imbalance {100 * view.imbalance:.0f} %")
+    return replace(decision, book=replace(book, settled=view.plan), tell=(*decision.tell, note))

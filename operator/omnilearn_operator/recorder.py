@@ -1,0 +1,115 @@
+"""Kubernetes events of jobs: the same one again is counted, and too many of a kind are held back."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from omnilearn_core.api import names
+from omnilearn_core.api.job import OmniLearnJob
+
+from .api import Api, ApiError
+from .notes import Note
+
+logger = logging.getLogger(__name__)
+
+# So many events of a job at once, then one in so many seconds
+_BURST, _SECONDS_EACH = 40.0, 5.0
+_MOST_KNOWN = 4000
+
+
+@dataclass(slots=True)
+class _Allowance:
+    left: float
+    at: float
+
+    def take(self, now: float) -> bool:
+        self.left = min(_BURST, self.left + (now - self.at) / _SECONDS_EACH)
+        self.at = now
+        if self.left < 1.0:
+            return False
+        self.left -= 1.0
+        return True
+
+
+class Recorder:
+    """Writes events; one that cannot be written is only logged."""
+
+    def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api, self._clock = api, clock
+        self._counts: dict[str, int] = {}
+        self._allowances: dict[str, _Allowance] = {}
+
+    async def record(self, job: OmniLearnJob, note: Note) -> None:
+        """Write an event of a job."""
+        uid = job.metadata.uid or ""
+        allowance = self._allowances.setdefault(uid, _Allowance(_BURST, self._clock()))
+        if not allowance.take(self._clock()):
+            return
+        name = event_name(job, note)
+        self._counts[name] = self._counts.get(name, 0) + 1
+        try:
+            await self._write(job, note, name)
+        except ApiError as error:
+            logger.warning("%s: an event was not written: %s", job.metadata.name, error.sentence)
+        if len(self._counts) > _MOST_KNOWN:
+            self._counts.clear()
+            self._allowances.clear()
+
+    async def _write(self, job: OmniLearnJob, note: Note, name: str) -> None:
+        count, now = self._counts[name], _now()
+        if count > 1:
+            again = {"count": count, "lastTimestamp": now}
+            try:
+                await self._api.patch("Event", job.metadata.namespace or "default", name, again)
+            except ApiError as error:
+                if not error.missing:  # the API server forgets events after an hour
+                    raise
+            else:
+                return
+        try:
+            await self._api.create(event_of(job, note, name, count, now))
+        except ApiError as error:
+            if not error.conflict:  # an operator before this one has told it
+                raise
+
+
+def event_name(job: OmniLearnJob, note: Note) -> str:
+    """Return the name of an event: the same for the same news of the same job."""
+    text = f"{job.metadata.uid}/{note.reason}/{note.message}"
+    return f"{job.metadata.name}.{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
+
+
+def event_of(job: OmniLearnJob, note: Note, name: str, count: int, now: str) -> dict[str, Any]:
+    """Return the event as a manifest."""
+    namespace = job.metadata.namespace or "default"
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "name": job.metadata.name,
+            "namespace": namespace,
+            "uid": job.metadata.uid,
+        },
+        "type": note.kind,
+        "reason": str(note.reason),
+        "message": note.message,
+        "count": count,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "source": {"component": "omnilearn-operator"},
+        "reportingComponent": "omnilearn.dev/operator",
+        "reportingInstance": "omnilearn-operator",
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,60 @@
+"""The operator's three servers: workers over TLS, metrics, health."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+
+from aiohttp import web
+
+_LONGEST_STANDSTILL = 60.0
+
+
+class Servers:
+    """What listens; close it at the end."""
+
+    def __init__(self) -> None:
+        self._runners: list[web.AppRunner] = []
+
+    async def serve(self, app: web.Application, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Serve an application on all addresses; return the port, which the system chooses if it is 0."""
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        await runner.setup()
+        self._runners.append(runner)
+        await web.TCPSite(runner, None, port, ssl_context=tls).start()
+        return int(runner.addresses[0][1])
+
+    async def close(self) -> None:
+        """Stop listening."""
+        for runner in self._runners:
+            await runner.cleanup()
+
+
+def metrics_app(text: Callable[[], bytes]) -> web.Application:
+    """Return the application that Prometheus asks."""
+
+    async def serve(_: web.Request) -> web.Response:
+        return web.Response(body=text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+
+    app = web.Application()
+    app.router.add_get("/metrics", serve)
+    return app
+
+
+def health_app(looked: Callable[[], float], ready: Callable[[], str]) -> web.Application:
+    """Return the application that the kubelet asks: whether the loop goes round, and whether workers may come."""
+
+    async def live(_: web.Request) -> web.Response:
+        age = time.monotonic() - looked()
+        status = 200 if age < _LONGEST_STANDSTILL else 500
+        return web.json_response({"secondsSinceTheLastLook": round(age, 1)}, status=status)
+
+    async def serves(_: web.Request) -> web.Response:
+        missing = ready()
+        return web.json_response({"waitingFor": missing}, status=503 if missing else 200)
+
+    app = web.Application()
+    app.router.add_get("/healthz", live)
+    app.router.add_get("/readyz", serves)
+    return app

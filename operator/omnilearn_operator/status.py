@@ -1,0 +1,153 @@
+"""What `kubectl get` and `describe` show of a job: from how it stands to its status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from omnilearn_coordinator.view import JobView, MemberState, MemberView, Phase
+from omnilearn_core.api import names
+from omnilearn_core.api.job import OmniLearnJob
+from omnilearn_core.api.status import DecisionStatus, JobStatus, MemberStatus, WorkerCounts
+
+from .book import Book
+from .conditions import Facts, phase_of, with_times
+from .observed import Pod
+
+_MOST_MEMBERS, _MOST_DECISIONS, _MOST_LOGGED = 64, 10, 32
+_LONGEST_SENTENCE = 1024
+_ENTERED = (Phase.RUNNING, Phase.REGROUPING, Phase.COMPLETE)
+
+# News is written at once; a step more is not news.
+_NEWS_SECONDS, _PROGRESS_SECONDS = 1.0, 5.0
+_NEWS = ("phase", "conditions", "workers", "attempts", "start_time", "completion_time", "observed_generation")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A job and what is there of it, at one moment."""
+
+    job: OmniLearnJob
+    pods: tuple[Pod, ...]
+    view: JobView | None
+    """How its coordinator sees it, if it has one."""
+
+    now: datetime
+
+
+def status_of(seen: Seen, book: Book, facts: Facts) -> JobStatus:
+    """Return the status of a job; of what nobody knows now, it says what it said before."""
+    job, view, now, before = seen.job, seen.view, seen.now, book.status
+    phase = phase_of(facts, started=book.started is not None)
+    status = JobStatus(
+        phase=phase,
+        conditions=with_times(facts, before.conditions, job.metadata.generation, now),
+        observed_generation=job.metadata.generation,
+        start_time=book.started,
+        completion_time=before.completion_time or (now if phase in ("Complete", "Failed") else None),
+        workers=_counts(seen, book),
+        attempts=dict(book.attempts),
+        selector=f"{names.JOB_LABEL}={job.metadata.name}",
+    )
+    kept = {name: getattr(before, name) for name in JobStatus.model_fields if name not in status.model_fields_set}
+    return status.model_copy(update=kept | (_progress(view, now) if view is not None else {}))
+
+
+def members_in(view: JobView | None) -> list[MemberView]:
+    """Return the members that take part now."""
+    if view is None or view.phase not in _ENTERED:
+        return []
+    return [member for member in view.members if member.state is not MemberState.LOST]
+
+
+def due_in(before: JobStatus, after: JobStatus, written: datetime | None, now: datetime) -> float | None:
+    """Return in how many seconds a status should be written; None if there is nothing new in it."""
+    if before == after:
+        return None
+    news = any(getattr(before, name) != getattr(after, name) for name in _NEWS)
+    pause = _NEWS_SECONDS if news else _PROGRESS_SECONDS
+    return 0.0 if written is None else max(0.0, pause - (now - written).total_seconds())
+
+
+def patch_of(before: JobStatus, after: JobStatus) -> dict[str, Any]:
+    """Return the merge patch from one status to another: what is gone is null."""
+    old, new = before.to_manifest(), after.to_manifest()
+    changed = {key: value for key, value in new.items() if old.get(key) != value}
+    for key in ("attempts", "logged"):  # maps are merged: name what is gone
+        if key in changed:
+            changed[key] = dict.fromkeys(old.get(key, {})) | changed[key]
+    return changed | {key: None for key in old if key not in new}
+
+
+def _counts(seen: Seen, book: Book) -> WorkerCounts:
+    desired = 0 if seen.job.spec.suspend else seen.job.spec.most
+    ready = sum(pod.running and not pod.over for pod in seen.pods)
+    return WorkerCounts(
+        desired=desired,
+        ready=ready,
+        members=len(members_in(seen.view)),
+        preemptions=book.preemptions,
+        failures=book.failures,
+        summary=f"{ready}/{desired}",
+    )
+
+
+def _progress(view: JobView, now: datetime) -> dict[str, Any]:
+    """Return what a coordinator knows: nothing, until a worker has reported to it."""
+    members = members_in(view)
+    found: dict[str, Any] = {}
+    if view.generation is not None and members:
+        found |= {
+            "generation": view.generation,
+            "members": [_member(each) for each in _slowest(members)],
+            "samples_per_second": _rounded(view.samples_per_second),
+            "imbalance_percent": min(100, max(0, round(100 * view.imbalance))),
+        }
+    if view.samples:
+        found |= {"step": view.step, "epoch": view.epoch, **_towards_the_end(view, now)}
+    if view.decisions:
+        found["decisions"] = [
+            DecisionStatus(time=_moment(each.time), why=each.why[:_LONGEST_SENTENCE])
+            for each in view.decisions[-_MOST_DECISIONS:]
+        ]
+    if view.logged:
+        found["logged"] = {name: _rounded(value) for name, value in list(view.logged.items())[:_MOST_LOGGED]}
+    return found
+
+
+def _towards_the_end(view: JobView, now: datetime) -> dict[str, Any]:
+    if not view.total_samples:
+        return {}
+    found: dict[str, Any] = {"progress_percent": min(100, 100 * view.samples // view.total_samples)}
+    speed = view.samples_per_second
+    if speed > 0:
+        left = max(0, view.total_samples - view.samples) / speed
+        # To the minute: an estimate that changes with every look says less.
+        end = now + timedelta(seconds=min(left, 3.0e8) + 30)
+        found["estimated_completion"] = end.replace(second=0, microsecond=0)
+    return found
+
+
+def _slowest(members: Sequence[MemberView]) -> list[MemberView]:
+    chosen = sorted(members, key=lambda each: (each.samples_per_second, each.worker))[:_MOST_MEMBERS]
+    return sorted(chosen, key=lambda each: each.worker)
+
+
+def _member(member: MemberView) -> MemberStatus:
+    return MemberStatus(
+        worker=member.worker,
+        device=member.device,
+        share=member.share,
+        samples_per_second=_rounded(member.samples_per_second),
+        step_milliseconds=_rounded(1000 * (member.compute_seconds + member.tail_seconds)),
+    )
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.3g}")
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(int(seconds), UTC)

@@ -1,0 +1,176 @@
+"""The small parts of the operator: its settings, the paths of the API, events, its own Secret, its status patches."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+
+from omnilearn_core.api.names import Reason
+from omnilearn_core.api.status import JobStatus, WorkerCounts
+from omnilearn_operator import settings
+from omnilearn_operator.api import ApiError, error_of, path_of, path_to
+from omnilearn_operator.certificates import ConflictError
+from omnilearn_operator.notes import Note
+from omnilearn_operator.recorder import Recorder, event_name
+from omnilearn_operator.secret import OwnSecret
+from omnilearn_operator.settings import BadSettingError
+from omnilearn_operator.status import patch_of
+from operations import MemoryApi, job_of
+
+NOTE = Note(Reason.WORKER_JOINED, "job-a-0 has joined")
+
+
+# Settings
+
+
+def test_the_namespace_alone_is_enough() -> None:
+    read = settings.read({"OMNILEARN_OWN_NAMESPACE": "system"})
+    assert (read.namespaces, read.coordinator_port, read.restrict_pods) == ((), 7443, True)
+    assert read.coordinator_address("team") == "wss://omnilearn-coordinator.system.svc:7443/namespaces/team"
+
+
+def test_namespaces_are_listed_with_commas() -> None:
+    given = {"OMNILEARN_OWN_NAMESPACE": "system", "OMNILEARN_NAMESPACES": "a, b,"}
+    assert settings.read(given).namespaces == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "advice"),
+    [
+        ("OMNILEARN_OWN_NAMESPACE", "", "set it to the namespace that the operator runs in"),
+        ("OMNILEARN_METRICS_PORT", "http", "set it to a port from 1 to 65535, or unset it"),
+        ("OMNILEARN_CERTIFICATE_MODE", "vault", "set it to self or given"),
+        ("OMNILEARN_RESTRICT_PODS", "maybe", "set it to true or false"),
+    ],
+)
+def test_a_bad_setting_gets_a_sentence(variable: str, value: str, advice: str) -> None:
+    with pytest.raises(BadSettingError, match=f"{variable} is .*: {advice}"):
+        settings.read({"OMNILEARN_OWN_NAMESPACE": "system", variable: value})
+
+
+# The API
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "namespace", "name", "path"),
+    [
+        ("v1", "Pod", "team", "p", "/api/v1/namespaces/team/pods/p"),
+        ("v1", "Event", "team", "", "/api/v1/namespaces/team/events"),
+        (
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            "t",
+            "n",
+            "/apis/networking.k8s.io/v1/namespaces/t/networkpolicies/n",
+        ),
+        ("authentication.k8s.io/v1", "TokenReview", "", "", "/apis/authentication.k8s.io/v1/tokenreviews"),
+    ],
+)
+def test_objects_are_found_where_kubernetes_keeps_them(
+    version: str, kind: str, namespace: str, name: str, path: str
+) -> None:
+    assert path_to(version, kind, namespace, name) == path
+
+
+def test_a_manifest_is_created_in_its_collection() -> None:
+    manifest = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "job", "namespace": "team"}}
+    assert path_of(manifest, named=False) == "/api/v1/namespaces/team/services"
+
+
+@pytest.mark.parametrize(
+    ("status", "what"),
+    [(404, "missing"), (409, "conflict"), (400, "invalid"), (422, "invalid"), (403, "refused")],
+)
+def test_an_answer_says_what_kind_of_no_it_is(status: int, what: str) -> None:
+    error = error_of(status, {"message": "because"})
+    kinds = [kind for kind in ("missing", "conflict", "invalid", "refused") if getattr(error, kind)]
+    assert (kinds, error.sentence) == ([what], "because")
+
+
+# Events
+
+
+def record(api: MemoryApi, *notes: Note) -> None:
+    async def write() -> None:
+        recorder = Recorder(api, clock=lambda: 0.0)
+        for note in notes:
+            await recorder.record(job_of(), note)
+
+    asyncio.run(write())
+
+
+def test_the_same_event_again_is_counted() -> None:
+    api = MemoryApi()
+    record(api, NOTE, NOTE, NOTE)
+    (event,) = api.objects.values()
+    assert (event["count"], event["reason"], event["involvedObject"]["name"]) == (3, "WorkerJoined", "job")
+
+
+def test_too_many_events_of_a_job_are_held_back() -> None:
+    api = MemoryApi()
+    record(api, *(Note(Reason.BATCH_REBALANCED, f"{number}") for number in range(100)))
+    assert len(api.objects) == 40
+
+
+def test_an_event_that_cannot_be_written_does_no_harm() -> None:
+    api = MemoryApi()
+    api.answers["create", "Event"] = ApiError(403, "Forbidden", "no")
+    record(api, NOTE)
+    assert api.objects == {}
+
+
+def test_an_event_that_a_former_operator_has_told_is_not_told_again() -> None:
+    api = MemoryApi()
+    api.objects["Event", event_name(job_of(), NOTE)] = {"count": 1}
+    record(api, NOTE)
+    assert len(api.objects) == 1
+
+
+# The Secret
+
+
+def test_the_secret_is_read_and_written_as_plain_bytes() -> None:
+    api = MemoryApi()
+    api.objects["Secret", "own"] = {"metadata": {"resourceVersion": "7"}}
+    secret = OwnSecret(api, "system")
+
+    async def use() -> tuple[dict[str, bytes], str]:
+        await secret.write("own", {"tls.crt": b"pem"}, "7")
+        return await secret.read("own")
+
+    assert asyncio.run(use())[0] == {"tls.crt": b"pem"}
+    assert api.objects["Secret", "own"]["data"] == {"tls.crt": base64.b64encode(b"pem").decode()}
+
+
+def test_a_secret_that_somebody_else_has_changed_is_a_conflict() -> None:
+    api = MemoryApi()
+    api.answers["patch", "Secret"] = ApiError(409, "Conflict", "changed")
+    with pytest.raises(ConflictError):
+        asyncio.run(OwnSecret(api, "system").write("own", {}, "7"))
+
+
+# Status patches
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "patch"),
+    [
+        ({"step": 1}, {"step": 2}, {"step": 2}),
+        ({"step": 1}, {}, {"step": None}),
+        ({"step": 1}, {"step": 1}, {}),
+        ({"logged": {"a": 1.0}}, {"logged": {"b": 2.0}}, {"logged": {"a": None, "b": 2.0}}),
+    ],
+)
+def test_a_status_patch_names_what_has_changed(
+    before: dict[str, Any], after: dict[str, Any], patch: dict[str, Any]
+) -> None:
+    assert patch_of(JobStatus(**before), JobStatus(**after)) == patch
+
+
+def test_a_status_of_256_workers_stays_small() -> None:
+    attempts = {f"a-job-with-a-longer-name-group-{index}": 3 for index in range(256)}
+    status = JobStatus(attempts=attempts, workers=WorkerCounts(desired=256))
+    assert len(status.model_dump_json()) < 16_000
