@@ -115,6 +115,11 @@ class MemoryApi:
             raise ApiError(404, "NotFound", f"{name} is not there")
         return deepcopy(self.objects[kind, name])
 
+    async def every(self, kind: str, namespace: str, selector: str = "") -> Manifest:
+        self._note("list", kind, selector)
+        items = [deepcopy(found) for (what, _), found in self.objects.items() if what == kind]
+        return {"metadata": {"resourceVersion": "1"}, "items": items}
+
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         kind, name = manifest["kind"], manifest.get("metadata", {}).get("name", "")
         self._note("try" if dry_run else "create", kind, name)

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 
 from aiohttp import WSMsgType, web
 
@@ -95,6 +95,12 @@ class Coordinator:
             connection.drop()
         if self._runner is not None:
             await self._runner.cleanup()
+
+    def drop_others(self, welcome: Collection[Identity]) -> None:
+        """Hang up on everybody who is no longer welcome."""
+        for connection in list(self._open.values()):
+            if connection.identity not in welcome:
+                connection.drop()
 
     def snapshot(self) -> JobView:
         """Return the job as it is now."""

@@ -58,6 +58,10 @@ class Api(Protocol):
         """Return an object."""
         ...
 
+    async def every(self, kind: str, namespace: str, selector: str = "") -> Manifest:
+        """Return the list of a kind, in a namespace or in all of them."""
+        ...
+
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create an object, or only have it checked strictly."""
         ...
@@ -86,13 +90,13 @@ def path_to(version: str, kind: str, namespace: str, name: str = "") -> str:
     """Return the path of an object, or of a collection."""
     plural, namespaced = _KINDS[kind]
     root = f"/api/{version}" if "/" not in version else f"/apis/{version}"
-    place = f"/namespaces/{namespace}" if namespaced else ""
+    place = f"/namespaces/{namespace}" if namespaced and namespace else ""
     return f"{root}{place}/{plural}" + (f"/{name}" if name else "")
 
 
 def version_of(kind: str) -> str:
     """Return the API version of a kind that the operator reads or patches by name."""
-    return names.API_VERSION if kind == names.KIND else "v1"
+    return {names.KIND: names.API_VERSION, "NetworkPolicy": "networking.k8s.io/v1"}.get(kind, "v1")
 
 
 def error_of(status: int, body: Mapping[str, Any]) -> ApiError:

@@ -12,6 +12,9 @@ from omnilearn_core.endings import Meaning
 
 from .workforce import Ending
 
+OBJECTS = "Service and NetworkPolicy"
+"""Under which name the check of a job's other objects is kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:

@@ -45,6 +45,11 @@ class Client:
         """Return an object."""
         return await self._call("GET", path_to(version_of(kind), kind, namespace, name))
 
+    async def every(self, kind: str, namespace: str, selector: str = "") -> Manifest:
+        """Return the list of a kind, in a namespace or in all of them."""
+        query = {"labelSelector": selector} if selector else None
+        return await self._call("GET", path_to(version_of(kind), kind, namespace), query=query)
+
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create an object, or only have it checked strictly."""
         query = {"fieldManager": FIELD_MANAGER}

@@ -49,7 +49,9 @@ class Fact:
     """A condition without its time."""
 
     holds: bool
-    reason: Reason
+    reason: Reason | str
+    """One of ours; or, of a job that another version has ended, one of its."""
+
     message: str = ""
 
 
@@ -117,7 +119,7 @@ def _earlier_end(job: OmniLearnJob) -> tuple[ConditionType, Fact] | None:
     for kind in (ConditionType.COMPLETE, ConditionType.FAILED):
         condition = _condition(job, kind)
         if condition is not None and condition.status is ConditionStatus.TRUE:
-            return kind, Fact(True, Reason(condition.reason), condition.message)
+            return kind, Fact(True, condition.reason, condition.message)
     return None
 
 
@@ -138,9 +140,9 @@ def _failure(job: OmniLearnJob, standing: Standing) -> Fact | None:
     if spec.suspend:
         return None
     if standing.started is None:
-        if _over(standing.since, spec.startup_deadline_seconds, standing.now):
+        if standing.members < spec.fewest and _over(standing.since, spec.startup_deadline_seconds, standing.now):
             why = f"fewer than {spec.fewest} workers were there within {spec.startup_deadline_seconds} s"
-            return Fact(True, Reason.STARTUP_DEADLINE_EXCEEDED, f"{why} (startupDeadlineSeconds)" + _trouble(standing))
+            return Fact(True, Reason.STARTUP_DEADLINE_EXCEEDED, f"{why} (startupDeadlineSeconds)" + _why_not(standing))
     elif spec.active_deadline_seconds and _over(standing.started, spec.active_deadline_seconds, standing.now):
         why = f"the job was not complete {spec.active_deadline_seconds} s after its first step (activeDeadlineSeconds)"
         return Fact(True, Reason.ACTIVE_DEADLINE_EXCEEDED, why)
@@ -167,6 +169,12 @@ def _degraded(job: OmniLearnJob, standing: Standing, *, ready: bool) -> Fact:
         return Fact(False, Reason.ENOUGH_WORKERS if ready else Reason.WAITING_FOR_WORKERS)
     why = f"{standing.members} of the {job.spec.most} workers that are wanted train"
     return Fact(True, Reason.FEWER_WORKERS_THAN_WANTED, why + _trouble(standing))
+
+
+def _why_not(standing: Standing) -> str:
+    """Say why workers did not come."""
+    said = standing.bad_template or standing.refused
+    return f"; the API server does not take the pod: {said}" if said else _trouble(standing)
 
 
 def _trouble(standing: Standing) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from aiohttp import web
 
+from omnilearn_coordinator.credentials import Identity
 from omnilearn_coordinator.membership.actions import Happening
 from omnilearn_coordinator.refusals import refuse
 from omnilearn_coordinator.service import Coordinator
@@ -18,9 +19,6 @@ from omnilearn_core.api.job import OmniLearnJob
 from .credentials import PodCredentials, Reviews
 from .registry import Key, Registry
 
-# An operator that has just started has not seen all jobs yet: workers are asked to come again.
-_STARTING_SECONDS = 30.0
-
 _ROUTE = names.namespace_path("{namespace}") + names.worker_path("{job}", "{worker}")
 
 
@@ -30,7 +28,6 @@ class Coordinators:
     def __init__(self, registry: Registry, reviews: Reviews, tell: Callable[[Key, Happening], None]) -> None:
         self._registry, self._reviews, self._tell = registry, reviews, tell
         self._running: dict[Key, tuple[str, JobSettings, Coordinator]] = {}
-        self._began = time.monotonic()
         # Workers refuse a lower term than they have seen. Time grows; two operators do not start in one second.
         self._term = int(time.time())
 
@@ -58,6 +55,13 @@ class Coordinators:
         coordinator.begin()
         self._running[key] = uid, settings, coordinator
 
+    def check_identities(self, key: Key) -> None:
+        """Hang up on those whose pod is gone: a worker may speak only while it is a pod of its job."""
+        running = self._running.get(key)
+        if running is not None:
+            there = {Identity(pod.worker, pod.attempt) for pod in self._registry.pods(key) if not pod.gone}
+            running[2].drop_others(there)
+
     async def stop(self, key: Key) -> None:
         """Stop the coordinator of a job, if it has one."""
         running = self._running.pop(key, None)
@@ -84,6 +88,6 @@ class Coordinators:
         running = self._running.get(key)
         if running is not None:
             return await running[2].serve_worker(request)
-        if key in self._registry.jobs or time.monotonic() - self._began < _STARTING_SECONDS:
+        if key in self._registry.jobs or key in self._registry.unreadable:
             raise refuse(503, f"{key} has no coordinator yet: come again")
         raise refuse(404, f"there is no job {str(key)[:127]} that needs workers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -12,7 +12,7 @@ from omnilearn_core.api import names
 from omnilearn_core.api.job import OmniLearnJob
 
 from .api import Api, ApiError, Manifest
-from .book import Book, Check
+from .book import OBJECTS, Book, Check
 from .manifests.network import network_policy_of, service_of
 from .manifests.place import Place
 from .manifests.pods import pod_of, template_hash
@@ -25,7 +25,9 @@ from .workforce import Create, Delete
 logger = logging.getLogger(__name__)
 
 _MOST_AT_ONCE = 16
-_REFUSED_SECONDS = 10.0
+_REFUSED_SECONDS, _INVALID_SECONDS = 10.0, 60.0
+
+Done = tuple[Book, list[ApiError]]
 
 
 class Executor:
@@ -35,29 +37,34 @@ class Executor:
         self._api, self._registry, self._recorder, self._place_of = api, registry, recorder, place_of
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
 
-    async def perform(self, key: Key, job: OmniLearnJob, decision: Decision, now: datetime) -> Book:
-        """Do everything that a decision says; return the book as it is afterwards.
+    async def perform(self, key: Key, job: OmniLearnJob, decision: Decision, now: datetime) -> Done:
+        """Do everything that a decision says, whatever part of it fails.
 
-        Raises ApiError if the API server cannot be reached or breaks: the next look decides anew.
+        Returns the book as it is afterwards, and what went wrong for no reason that the job could know.
         """
-        book = decision.book
+        book, errors = decision.book, []
         if decision.status is not None:
-            await self._write_status(key, decision)
-            book = replace(book, status=decision.status, written=now)
+            try:
+                await self._write_status(key, decision)
+                book = replace(book, status=decision.status, written=now)
+            except ApiError as error:
+                errors.append(error)
         for note in decision.tell:
             logger.info("%s: %s: %s", key, note.reason, note.message)
-            await self._recorder.record(job, note)
-        for create in decision.check:
-            book = await self._check(key, job, create, book, now)
+            self._recorder.record(job, note)
+        checks: dict[str, Check] = {}
         if decision.apply:
-            for manifest in (service_of(job), network_policy_of(job)):
-                await self._api.apply(manifest)
-            book = replace(book, applied=job.metadata.generation or 0)
-        for found in await asyncio.gather(*(self._create(key, job, each, now) for each in decision.create)):
-            book = replace(book, checks={**book.checks, **found})
-        await asyncio.gather(*(self._delete(key, each) for each in decision.delete))
-        await asyncio.gather(*(self._annotate(key, each) for each in decision.annotate))
-        return book
+            checks[OBJECTS] = found = await self._own(job, now)
+            book = book if found.refused else replace(book, applied=job.metadata.generation or 0)
+        for create in decision.check:
+            checks |= await self._try(key, job, create, now, dry_run=True)
+        for learned in await asyncio.gather(*(self._try(key, job, each, now) for each in decision.create)):
+            checks |= learned
+        errors += await _all(self._delete(key, each) for each in decision.delete)
+        errors += await _all(self._annotate(key, each) for each in decision.annotate)
+        known = {OBJECTS, *(template_hash(group) for group in job.spec.workers)}
+        kept = {name: check for name, check in {**book.checks, **checks}.items() if name in known}
+        return replace(book, checks=kept), errors
 
     async def _write_status(self, key: Key, decision: Decision) -> None:
         if decision.status is None:
@@ -69,35 +76,44 @@ class Executor:
             if not error.missing:  # it has just been deleted
                 raise
 
-    async def _check(self, key: Key, job: OmniLearnJob, create: Create, book: Book, now: datetime) -> Book:
-        """Have the API server look at a pod that is not created; note what it says."""
-        try:
-            await self._api.create(self._pod(key, job, create), dry_run=True)
-        except ApiError as error:
-            check = _check_of(error, now)
-            if check is None:
-                raise
-        else:
-            check = Check()
-        return replace(book, checks={**book.checks, template_hash(create.worker.group): check})
+    async def _own(self, job: OmniLearnJob, now: datetime) -> Check:
+        """Make the job's Service and NetworkPolicy as they should be, unless somebody else has objects of that name."""
+        for manifest in (service_of(job), network_policy_of(job)):
+            metadata = manifest["metadata"]
+            try:
+                await self._api.create(manifest)
+            except ApiError as error:
+                if not error.conflict:
+                    return _check_of(error, now)
+                try:
+                    found = await self._api.get(manifest["kind"], metadata["namespace"], metadata["name"])
+                    if not _belongs(found, job):
+                        why = f"there is a {manifest['kind']} {metadata['name']} of somebody else: rename the job"
+                        return Check(refused=why, again=now + timedelta(seconds=_REFUSED_SECONDS))
+                    await self._api.apply(manifest)
+                except ApiError as trouble:
+                    return _check_of(trouble, now)
+        return Check()
 
-    async def _create(self, key: Key, job: OmniLearnJob, create: Create, now: datetime) -> dict[str, Check]:
-        """Create a pod; return what was learned about its template, if it was not taken."""
+    async def _try(
+        self, key: Key, job: OmniLearnJob, create: Create, now: datetime, *, dry_run: bool = False
+    ) -> dict[str, Check]:
+        """Create a pod, or have the API server look at one that is not created; return what it says of the template."""
+        hash_ = template_hash(create.worker.group)
+        try:
+            pod = pod_of(job, create.worker, create.attempt, self._place_of(key.namespace))
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            why = f"the template of group {create.worker.group.name} is not that of a pod ({error!r})"
+            return {hash_: Check(invalid=why)}
         async with self._places:
             try:
-                made = await self._api.create(self._pod(key, job, create))
+                made = await self._api.create(pod, dry_run=dry_run)
             except ApiError as error:
-                if error.conflict:  # it is there already, and the watch will tell
-                    return {}
-                check = _check_of(error, now)
-                if check is None:
-                    raise
-                return {template_hash(create.worker.group): check}
-        self._registry.see_pod(made)
-        return {}
-
-    def _pod(self, key: Key, job: OmniLearnJob, create: Create) -> Manifest:
-        return pod_of(job, create.worker, create.attempt, self._place_of(key.namespace))
+                # One that is there already was good, and the watch will tell of it.
+                return ({hash_: Check()} if dry_run else {}) if error.conflict else {hash_: _check_of(error, now)}
+        if not dry_run:
+            self._registry.see_pod(made)
+        return {hash_: Check()}
 
     async def _delete(self, key: Key, delete: Delete) -> None:
         async with self._places:
@@ -112,19 +128,31 @@ class Executor:
                 names.GENERATION_ANNOTATION: str(wanted.assigned.generation),
                 names.PLAN_ANNOTATION: str(wanted.assigned.plan),
             }
+        body: Manifest = {"metadata": {"annotations": annotations, "uid": wanted.pod.uid}}
         async with self._places:
             try:
-                body: Manifest = {"metadata": {"annotations": annotations, "uid": wanted.pod.uid}}
                 self._registry.see_pod(await self._api.patch("Pod", key.namespace, wanted.pod.name, body))
             except ApiError as error:
                 if not error.missing and not error.conflict:
                     raise
 
 
-def _check_of(error: ApiError, now: datetime) -> Check | None:
-    """Return what an answer says of a template; None if it says nothing."""
+async def _all(doing: Iterable[Awaitable[None]]) -> list[ApiError]:
+    """Do all of it; return what went wrong."""
+    ends = await asyncio.gather(*doing, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, BaseException) and not isinstance(end, ApiError):
+            raise end
+    return [end for end in ends if isinstance(end, ApiError)]
+
+
+def _belongs(found: Manifest, job: OmniLearnJob) -> bool:
+    owners = found.get("metadata", {}).get("ownerReferences", [])
+    return any(owner.get("uid") == job.metadata.uid for owner in owners)
+
+
+def _check_of(error: ApiError, now: datetime) -> Check:
+    """Return what an answer says of a template: that it is bad (policies may change), or that it is not taken now."""
     if error.invalid:
-        return Check(invalid=error.sentence)
-    if error.refused:
-        return Check(refused=error.sentence, again=now + timedelta(seconds=_REFUSED_SECONDS))
-    return None
+        return Check(invalid=error.sentence, again=now + timedelta(seconds=_INVALID_SECONDS))
+    return Check(refused=error.sentence, again=now + timedelta(seconds=_REFUSED_SECONDS))

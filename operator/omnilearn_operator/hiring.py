@@ -2,52 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from .book import Book
+from .book import Book, Check
 from .manifests.pods import template_hash
 from .status import Seen
-from .workforce import Create
+from .workforce import Create, Delete
 
 _LONGEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Hiring:
-    """Pods to try, pods to create, and when to look again."""
+    """Pods to try, to create and to replace, and when to look again."""
 
     check: tuple[Create, ...] = ()
     """One for each template that nothing is known of."""
 
     create: tuple[Create, ...] = ()
+    replace: tuple[Delete, ...] = ()
+    """Pods of a former template that go now."""
+
     again: float = _LONGEST_SECONDS
 
 
-def hire(seen: Seen, book: Book, wanted: Sequence[Create]) -> Hiring:
-    """Decide which pods are tried and created.
+def hire(
+    seen: Seen, book: Book, wanted: Sequence[Create], outdated: Sequence[tuple[Delete, Create]], *, steady: bool
+) -> Hiring:
+    """Decide which pods are tried, created and replaced.
 
     Nothing is created before all templates were tried, nor while one of them is bad. A template that is refused for
-    the time being does not hold up the others.
+    the time being does not hold up the others. A new template is rolled out pod by pod, each when the job is
+    ``steady``: everybody who is wanted trains.
     """
-    hashes = [template_hash(each.worker.group) for each in wanted]
-    checks = [book.checks.get(each) for each in hashes]
+    hashes = {group.name: template_hash(group) for group in seen.job.spec.workers}
+    asked = [*wanted, *(successor for _, successor in outdated)]
+    checks = {hash_: book.checks.get(hash_) for hash_ in (hashes[each.worker.group.name] for each in asked)}
     unknown: dict[str, Create] = {}
-    for create, hash_, check in zip(wanted, hashes, checks, strict=True):
+    for create in asked:
+        hash_ = hashes[create.worker.group.name]
+        check = checks[hash_]
         if check is None or check.due(seen.now):
             unknown.setdefault(hash_, create)
-    again = _next_check(book, seen.now)
-    if unknown or any(check is not None and check.invalid for check in checks):
+    again = _next_check(checks, seen.now)
+    if unknown or any(check is not None and check.invalid for check in checks.values()):
         return Hiring(check=tuple(unknown.values()), again=again)
-    allowed = [create for create, check in zip(wanted, checks, strict=True) if check is None or not check.refused]
+    good = {hash_ for hash_, check in checks.items() if check is not None and not check.refused}
+    allowed = [create for create in wanted if hashes[create.worker.group.name] in good]
     waits = [(create, (_due(create, seen) - seen.now).total_seconds()) for create in allowed]
     later = [wait for _, wait in waits if wait > 0]
-    return Hiring(create=tuple(create for create, wait in waits if wait <= 0), again=min([again, *later]))
+    rolled = [goes for goes, successor in outdated if hashes[successor.worker.group.name] in good]
+    return Hiring(
+        create=tuple(create for create, wait in waits if wait <= 0),
+        replace=tuple(rolled[:1]) if steady and not wanted else (),
+        again=min([again, *later]),
+    )
 
 
-def _next_check(book: Book, now: datetime) -> float:
-    times = [(each.again - now).total_seconds() for each in book.checks.values() if each.again is not None]
+def _next_check(checks: Mapping[str, Check | None], now: datetime) -> float:
+    times = [(each.again - now).total_seconds() for each in checks.values() if each is not None and each.again]
     return max(0.1, min([*times, _LONGEST_SECONDS]))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from omnilearn_coordinator.membership.actions import Happening
+from omnilearn_core.api import names
 from omnilearn_core.endings import back_off
 
 from . import notes
-from .api import ApiError
+from .api import Api, ApiError, Manifest
 from .book import Book, opened
 from .coordination import Coordinators
 from .executor import Executor
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 _TOGETHER_SECONDS = 0.05
 # While a job trains, its shares and its progress are looked at so often.
 _TRAINING_SECONDS = 1.0
+_RESYNC_SECONDS = 60.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 30.0
 _LONGEST_PASS = 120.0
 _MOST_AT_ONCE = 8
@@ -37,19 +39,21 @@ class Loop:
 
     def __init__(
         self,
+        api: Api,
         registry: Registry,
         coordinators: Coordinators,
         executor: Executor,
         recorder: Recorder,
         authorities: Callable[[], str],
     ) -> None:
-        self._registry, self._coordinators, self._executor = registry, coordinators, executor
+        self._api, self._registry, self._coordinators, self._executor = api, registry, coordinators, executor
         self._recorder, self._authorities = recorder, authorities
         self._due: dict[Key, float] = {}
         self._books: dict[Key, tuple[str, Book]] = {}
         self._passes: dict[Key, asyncio.Task[None]] = {}
         self._failures: dict[Key, int] = {}
         self._news: dict[Key, list[notes.Note]] = {}
+        self._listed: dict[Key, float] = {}
         self._wake = asyncio.Event()
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
         self.looked = time.monotonic()
@@ -70,6 +74,15 @@ class Loop:
         if note is not None:
             self._news.setdefault(key, []).append(note)
         self.touch(key)
+
+    async def see_everything(self, namespaces: Collection[str]) -> None:
+        """List all jobs and pods, before anybody asks for them."""
+        selector = f"{names.MANAGED_LABEL}=true"
+        for namespace in namespaces or ("",):
+            for manifest in (await self._api.every(names.KIND, namespace)).get("items", []):
+                self.touch(self._registry.see_job(_whole(manifest)))
+            for manifest in (await self._api.every("Pod", namespace, selector)).get("items", []):
+                self._registry.see_pod(manifest)
 
     async def run(self) -> None:
         """Look at jobs for ever."""
@@ -112,8 +125,26 @@ class Loop:
         logger.warning("%s: %s; the next try is in %.1f s (%d so far)", key, why, pause, count)
         return pause
 
+    async def _resync(self, key: Key) -> None:
+        """Ask for a job and its pods every now and then: a watch that had to begin anew does not tell what is gone."""
+        now = time.monotonic()
+        if now - self._listed.setdefault(key, now) < _RESYNC_SECONDS or key not in self._registry.jobs:
+            return
+        self._listed[key] = now
+        try:
+            self._registry.see_job(await self._api.get(names.KIND, key.namespace, key.name))
+        except ApiError as error:
+            if not error.missing:
+                raise
+            self._registry.lose_job(key)
+            return
+        found = await self._api.every("Pod", key.namespace, f"{names.JOB_LABEL}={key.name}")
+        version = str(found.get("metadata", {}).get("resourceVersion", ""))
+        self._registry.see_all_pods(key, found.get("items", []), int(version) if version.isdecimal() else 0)
+
     async def _look(self, key: Key) -> float | None:
         """Decide about a job and do it; return in how many seconds to look again, None if it is gone."""
+        await self._resync(key)
         job = self._registry.jobs.get(key)
         if job is None:
             await self._forget(key)
@@ -122,22 +153,31 @@ class Loop:
         uid, book = self._books.get(key, ("", None))
         if book is None or uid != job.metadata.uid:
             book = opened(job, now)
-        view = self._coordinators.view(key)
-        decision = decide(Seen(job, self._registry.pods(key), view, now), book, self._authorities())
+        pods = self._registry.pods(key)
+        decision = decide(Seen(job, pods, self._coordinators.view(key), now), book, self._authorities())
         self._books[key] = job.metadata.uid or "", decision.book
+        self._registry.forget(key, [pod.uid for pod in pods if pod.gone])  # their ends are in the book now
         for note in self._news.pop(key, []):
-            await self._recorder.record(job, note)
+            self._recorder.record(job, note)
         if decision.coordinate:
             await self._coordinators.ensure(key, job)
+            self._coordinators.check_identities(key)
         else:
             await self._coordinators.stop(key)
-        done = await self._executor.perform(key, job, decision, now)
+        done, errors = await self._executor.perform(key, job, decision, now)
         self._books[key] = job.metadata.uid or "", done
+        if errors:
+            raise errors[0]
         if decision.check:
             return 0.0
         return min(decision.again, _TRAINING_SECONDS) if decision.coordinate else decision.again
 
     async def _forget(self, key: Key) -> None:
         await self._coordinators.stop(key)
-        for known in (self._books, self._failures, self._news):
+        for known in (self._books, self._failures, self._news, self._listed):
             known.pop(key, None)
+
+
+def _whole(manifest: Manifest) -> Manifest:
+    """Return an item of a list as it would be alone."""
+    return {"apiVersion": names.API_VERSION, "kind": names.KIND} | manifest

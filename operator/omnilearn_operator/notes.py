@@ -11,7 +11,7 @@ from omnilearn_core.api.status import ConditionStatus, JobStatus
 from omnilearn_core.endings import Meaning
 
 from .conditions import Facts
-from .workforce import Delete, Ending
+from .workforce import Ending
 
 _LONGEST = 1000
 
@@ -30,7 +30,7 @@ _WORTH_TELLING = {
 class Note:
     """An event of a job."""
 
-    reason: Reason
+    reason: Reason | str
     message: str
     warning: bool = False
 
@@ -58,11 +58,6 @@ def of_endings(endings: Iterable[Ending]) -> list[Note]:
         elif ending.meaning is Meaning.FAILED:
             told.append(Note(Reason.WORKER_FAILED, ending.with_words[:_LONGEST], warning=True))
     return told
-
-
-def of_deletions(deletions: Iterable[Delete]) -> list[Note]:
-    """Return the events of pods that are let go."""
-    return [Note(Reason.POD_DELETED, f"{each.name}: {each.why}") for each in deletions]
 
 
 def of_facts(before: JobStatus, facts: Facts) -> list[Note]:

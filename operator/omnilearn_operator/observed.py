@@ -60,6 +60,9 @@ class Pod:
     alive: bool = True
     """Some container of it may still run."""
 
+    gone: bool = False
+    """The API server has it no more."""
+
     owner: str = ""
     """UID of the job that it belongs to."""
 
@@ -124,9 +127,10 @@ def _disruption(status: Mapping[str, Any]) -> str:
 
 def _stuck(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     """Say why a pod does not run: its image, or that no node takes it."""
-    waiting = state.get("waiting", {})
-    if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-        return _sentence(waiting)
+    for each in (*_init_states(status), state):
+        waiting = each.get("waiting", {})
+        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            return _sentence(waiting)
     for condition in status.get("conditions", []):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return _sentence(condition)
@@ -140,8 +144,16 @@ def _ended(status: Mapping[str, Any], state: Mapping[str, Any]) -> Ended | None:
         message = str(terminated.get("message", ""))[-_LONGEST_MESSAGE:]
         return Ended(int(terminated.get("exitCode", -1)), str(terminated.get("reason", "")), message, _time(terminated))
     if status.get("phase") == "Failed":
+        failed = [each["terminated"] for each in _init_states(status) if each.get("terminated", {}).get("exitCode")]
+        if failed:
+            message = str(failed[0].get("message", ""))[-_LONGEST_MESSAGE:]
+            return Ended(int(failed[0]["exitCode"]), "an init container", message, _time(failed[0]))
         return Ended(-1, str(status.get("reason", "")), str(status.get("message", ""))[-_LONGEST_MESSAGE:])
     return None
+
+
+def _init_states(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [each.get("state", {}) for each in status.get("initContainerStatuses", [])]
 
 
 def _time(terminated: Mapping[str, Any]) -> datetime | None:

@@ -15,19 +15,17 @@ from omnilearn_core.api.names import ConditionType, Reason
 from omnilearn_core.api.status import ConditionStatus, JobStatus
 
 from . import notes
-from .book import Book, Verdict
+from .book import OBJECTS, Book, Verdict
 from .conditions import Facts, Standing, facts_of
 from .hiring import Hiring, hire
+from .manifests.pods import template_hash
 from .notes import Note
 from .observed import Assigned, Pod
-from .status import Seen, due_in, members_in, status_of
-from .workforce import Create, Delete, Workforce, staff
+from .status import Seen, due_in, member_count, members_in, status_of
+from .workforce import Create, Delete, Workforce, staff, wanted_workers
 
 # How long workers may go on once all samples are committed: to save their model, say
 _FINISH_SECONDS = 300.0
-
-# A new operator knows a running job's members once they have come back to it.
-_TAKEOVER_SECONDS = 20.0
 
 _RESYNC_SECONDS = 45.0
 _SETTLED_SECONDS = 20.0
@@ -78,10 +76,11 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     book = book.counting(work.endings)
     facts = facts_of(job, _standing(seen, book))
     ended = any(facts[kind].holds for kind in (ConditionType.COMPLETE, ConditionType.FAILED) if kind in facts)
-    delete = _to_delete(seen, work, over=over, ended=ended)
+    steady = {member.worker for member in members_in(seen.view)} >= set(wanted_workers(job))
+    hiring = Hiring() if over or ended else hire(seen, book, work.create, work.outdated, steady=steady)
+    delete = (*_to_delete(seen, work, over=over, ended=ended), *hiring.replace)
     told = [each for each in work.endings if each.pod.uid not in book.let_go]
     book = book.letting_go((each.uid for each in delete), (pod.uid for pod in seen.pods))
-    hiring = Hiring() if over or ended else hire(seen, book, work.create)
     decision = Decision(
         book=book,
         apply=bool(hiring.create) and book.applied != (job.metadata.generation or 0),
@@ -134,12 +133,13 @@ def _says_done(pod: Pod) -> bool:
 
 def _standing(seen: Seen, book: Book) -> Standing:
     verdict = book.verdict
-    checks = book.checks.values()
+    hashes = [template_hash(group) for group in seen.job.spec.workers]
+    checks = [check for name, check in book.checks.items() if name in hashes or name == OBJECTS]
     return Standing(
         now=seen.now,
-        since=_since(book),
+        since=_since(seen, book),
         started=book.started,
-        members=_members(seen, book),
+        members=member_count(seen, book),
         pods=seen.pods,
         failures=book.failures,
         last_failure=book.last_failure,
@@ -150,19 +150,13 @@ def _standing(seen: Seen, book: Book) -> Standing:
     )
 
 
-def _since(book: Book) -> datetime:
+def _since(seen: Seen, book: Book) -> datetime:
     """Return since when the job could have got its workers: no operator, no pods."""
+    suspended = [each for each in book.status.conditions if each.type == ConditionType.SUSPENDED]
+    if suspended and suspended[0].status is ConditionStatus.TRUE:
+        return seen.now
     times = {each.type: each.last_transition_time for each in book.status.conditions if each.status is _FALSE}
     return times.get(ConditionType.SUSPENDED) or times.get(ConditionType.READY) or book.since
-
-
-def _members(seen: Seen, book: Book) -> int:
-    """Return how many train; an operator that has just started believes its predecessor for a while."""
-    known = len(members_in(seen.view))
-    counts = book.status.workers
-    fresh = (seen.now - book.since).total_seconds() < _TAKEOVER_SECONDS
-    unheard = seen.view is None or seen.view.generation is None
-    return counts.members if fresh and unheard and counts is not None else known
 
 
 def _failed(verdict: Verdict | None, book: Book) -> str:
@@ -175,7 +169,8 @@ def _is_finished(seen: Seen, book: Book, verdict: Verdict) -> bool:
     """Tell whether the workers that took part in the end have ended, or have taken too long."""
     if book.late_failure:
         return False
-    there = [pod for pod in seen.pods if pod.running and not pod.over]
+    # Who took part has run, whatever the watch has shown so far.
+    there = [pod for pod in seen.pods if not pod.over and (pod.worker in verdict.workers or pod.running)]
     if verdict.workers:
         there = [pod for pod in there if pod.worker in verdict.workers]
     return not there or seen.now - verdict.at >= timedelta(seconds=_FINISH_SECONDS)

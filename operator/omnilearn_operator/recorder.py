@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import time
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 # So many events of a job at once, then one in so many seconds
 _BURST, _SECONDS_EACH = 40.0, 5.0
 _MOST_KNOWN = 4000
+_LONGEST_QUEUE = 2000
 
 
 @dataclass(slots=True)
@@ -38,19 +40,33 @@ class _Allowance:
 
 
 class Recorder:
-    """Writes events; one that cannot be written is only logged."""
+    """Writes events, one after the other, in a task of its own; one that cannot be written is only logged."""
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._clock = api, clock
         self._counts: dict[str, int] = {}
-        self._allowances: dict[str, _Allowance] = {}
+        self._allowances: dict[tuple[str, bool], _Allowance] = {}
+        self._waiting: asyncio.Queue[tuple[OmniLearnJob, Note]] = asyncio.Queue(_LONGEST_QUEUE)
 
-    async def record(self, job: OmniLearnJob, note: Note) -> None:
-        """Write an event of a job."""
-        uid = job.metadata.uid or ""
-        allowance = self._allowances.setdefault(uid, _Allowance(_BURST, self._clock()))
-        if not allowance.take(self._clock()):
-            return
+    def record(self, job: OmniLearnJob, note: Note) -> None:
+        """Have an event of a job written; warnings have an allowance of their own."""
+        key = (job.metadata.uid or "", note.warning)
+        allowance = self._allowances.setdefault(key, _Allowance(_BURST, self._clock()))
+        if allowance.take(self._clock()) and not self._waiting.full():
+            self._waiting.put_nowait((job, note))
+
+    async def run(self) -> None:
+        """Write events for ever."""
+        while True:
+            await self.write(*await self._waiting.get())
+            self._waiting.task_done()
+
+    async def written(self) -> None:
+        """Wait until all is written."""
+        await self._waiting.join()
+
+    async def write(self, job: OmniLearnJob, note: Note) -> None:
+        """Write an event now."""
         name = event_name(job, note)
         self._counts[name] = self._counts.get(name, 0) + 1
         try:

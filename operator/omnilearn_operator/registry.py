@@ -1,11 +1,12 @@
-"""Jobs and pods as they were last seen. Filled by the watch; read by everybody else."""
+"""Jobs and pods as they were last seen. Filled by the watch and by lists; read by everybody else."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -29,12 +30,15 @@ class Key(NamedTuple):
 
 
 class Registry:
-    """What there is."""
+    """What there is. News may come in any order, and twice: what is older than what is known is ignored."""
 
     def __init__(self) -> None:
         self._jobs: dict[Key, OmniLearnJob] = {}
         self._pods: dict[Key, dict[str, Pod]] = {}
+        self._versions: dict[str, int] = {}
         self._awaited: dict[str, asyncio.Event] = {}
+        self.unreadable: set[Key] = set()
+        """Jobs that this version does not understand."""
 
     @property
     def jobs(self) -> Mapping[Key, OmniLearnJob]:
@@ -42,14 +46,17 @@ class Registry:
         return self._jobs
 
     def pods(self, key: Key) -> tuple[Pod, ...]:
-        """Return the pods of a job that belong to it: those of an earlier job of that name do not."""
+        """Return the pods of a job that belong to it: those of an earlier job of that name do not.
+
+        A pod that is gone stays among them, marked, until it is forgotten: its end has to be counted.
+        """
         job = self._jobs.get(key)
         owner = None if job is None else job.metadata.uid
         return tuple(pod for pod in self._pods.get(key, {}).values() if pod.owner == owner)
 
     def pod(self, key: Key, uid: str) -> Pod | None:
-        """Return a pod of a job by its UID."""
-        return next((pod for pod in self.pods(key) if pod.uid == uid), None)
+        """Return a pod of a job by its UID, if it is there."""
+        return next((pod for pod in self.pods(key) if pod.uid == uid and not pod.gone), None)
 
     async def appear(self, key: Key, uid: str, seconds: float) -> Pod | None:
         """Return a pod of a job by its UID, once it is seen; None if it is not within this time."""
@@ -61,19 +68,28 @@ class Registry:
         self._awaited.pop(uid, None)
         return self.pod(key, uid)
 
-    def see_job(self, manifest: Mapping[str, Any], *, gone: bool) -> Key:
+    def see_job(self, manifest: Mapping[str, Any], *, gone: bool = False) -> Key:
         """Take in how a job is now."""
         metadata = manifest["metadata"]
         key = Key(metadata.get("namespace") or "default", metadata["name"])
+        known = self._jobs.get(key)
         if gone or "deletionTimestamp" in metadata:
-            self._jobs.pop(key, None)
+            # That an earlier one of the same name is gone may be heard of after its successor has come.
+            if known is None or known.metadata.uid == metadata.get("uid"):
+                self._jobs.pop(key, None)
+                self.unreadable.discard(key)
             return key
-        try:
-            self._jobs[key] = OmniLearnJob.from_manifest(manifest)
-        except ValidationError as error:
-            # The API server has let it pass, so its CRD is of another version than this operator.
-            logger.error("%s cannot be read (is the CRD of this version installed?): %s", key, error.errors()[0]["msg"])  # noqa: TRY400
+        job = _read(manifest, key)
+        if job is None:
+            self.unreadable.add(key)
+        else:
+            self._jobs[key] = job
+            self.unreadable.discard(key)
         return key
+
+    def lose_job(self, key: Key) -> None:
+        """Take in that a job is gone, which a watch may not have told."""
+        self._jobs.pop(key, None)
 
     def see_pod(self, manifest: Mapping[str, Any], *, gone: bool = False) -> Key | None:
         """Take in how a pod is now; return the job it belongs to."""
@@ -84,12 +100,53 @@ class Registry:
             return None
         key = Key(metadata.get("namespace") or "default", job)
         pods = self._pods.setdefault(key, {})
-        if gone:
-            pods.pop(pod.name, None)
-        else:
-            pods[pod.name] = pod
-            if pod.uid in self._awaited:
-                self._awaited[pod.uid].set()
-        if not pods:
-            del self._pods[key]
+        version = _version(metadata)
+        known = pods.get(pod.name)
+        if known is not None and known.uid == pod.uid and (known.gone or version < self._versions.get(pod.uid, 0)):
+            return key
+        pods[pod.name] = _without_life(pod) if gone else pod
+        self._versions[pod.uid] = version
+        if not gone and pod.uid in self._awaited:
+            self._awaited[pod.uid].set()
         return key
+
+    def see_all_pods(self, key: Key, manifests: Iterable[Mapping[str, Any]], version: int) -> None:
+        """Take in a list of all pods of a job: those that are older than the list and not in it are gone."""
+        listed = set()
+        for manifest in manifests:
+            self.see_pod(manifest)
+            listed.add(manifest["metadata"].get("uid"))
+        for pod in list(self._pods.get(key, {}).values()):
+            if pod.uid not in listed and self._versions.get(pod.uid, 0) < version:
+                self._pods[key][pod.name] = _without_life(pod)
+
+    def forget(self, key: Key, uids: Iterable[str]) -> None:
+        """Forget pods that are gone."""
+        pods, gone = self._pods.get(key, {}), set(uids)
+        for pod in [each for each in pods.values() if each.uid in gone]:
+            del pods[pod.name]
+            self._versions.pop(pod.uid, None)
+        if not pods:
+            self._pods.pop(key, None)
+
+
+def _read(manifest: Mapping[str, Any], key: Key) -> OmniLearnJob | None:
+    try:
+        return OmniLearnJob.from_manifest(manifest)
+    except ValidationError as error:
+        # The API server has let it pass, so it was written by another version than this operator.
+        first = error.errors()[0]
+        logger.warning("%s cannot be read (is the CRD of this version there?): %s: %s", key, first["loc"], first["msg"])
+    try:
+        return OmniLearnJob.from_manifest({name: part for name, part in manifest.items() if name != "status"})
+    except ValidationError:
+        return None
+
+
+def _version(metadata: Mapping[str, Any]) -> int:
+    text = str(metadata.get("resourceVersion", ""))
+    return int(text) if text.isdecimal() else 0
+
+
+def _without_life(pod: Pod) -> Pod:
+    return replace(pod, leaving=True, running=False, alive=False, gone=True)

@@ -57,7 +57,7 @@ class Operator:
         self._recorder = Recorder(api)
         self._coordinators = Coordinators(self._registry, Reviews(api), self._tell)
         executor = Executor(api, self._registry, self._recorder, self._place)
-        self._loop = Loop(self._registry, self._coordinators, executor, self._recorder, lambda: self._authorities)
+        self._loop = Loop(api, self._registry, self._coordinators, executor, self._recorder, lambda: self._authorities)
         self._metrics = OperatorMetrics(self._registry, self._coordinators.views, lambda: self._loop.retries)
 
     async def run(self) -> None:
@@ -71,9 +71,11 @@ class Operator:
             await servers.serve(metrics_app(self._metrics.text), settings.metrics_port)
             await self._patiently(self._find_crd)
             await self._patiently(self._renew)
+            await self._patiently(lambda: self._loop.see_everything(settings.namespaces))
             await servers.serve(self._coordinators.app(), settings.coordinator_port, self._tls.context)
             async with asyncio.TaskGroup() as tasks:
                 background = [tasks.create_task(self._loop.run()), tasks.create_task(self._keep_renewing())]
+                background.append(tasks.create_task(self._recorder.run()))
                 await kopf.operator(
                     registry=handlers_of(self._registry, self._loop),
                     settings=watch_settings(),

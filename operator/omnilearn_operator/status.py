@@ -18,6 +18,9 @@ from .observed import Pod
 
 _MOST_MEMBERS, _MOST_DECISIONS, _MOST_LOGGED = 64, 10, 32
 _LONGEST_SENTENCE = 1024
+
+# A new operator knows a running job's members once they have come back to it.
+_TAKEOVER_SECONDS = 20.0
 _ENTERED = (Phase.RUNNING, Phase.REGROUPING, Phase.COMPLETE)
 
 # News is written at once; a step more is not news.
@@ -37,6 +40,9 @@ class Seen:
     now: datetime
 
 
+_ONLY_WHILE_TRAINING = {"members", "samples_per_second", "imbalance_percent", "estimated_completion"}
+
+
 def status_of(seen: Seen, book: Book, facts: Facts) -> JobStatus:
     """Return the status of a job; of what nobody knows now, it says what it said before."""
     job, view, now, before = seen.job, seen.view, seen.now, book.status
@@ -51,8 +57,10 @@ def status_of(seen: Seen, book: Book, facts: Facts) -> JobStatus:
         attempts=dict(book.attempts),
         selector=f"{names.JOB_LABEL}={job.metadata.name}",
     )
-    kept = {name: getattr(before, name) for name in JobStatus.model_fields if name not in status.model_fields_set}
-    return status.model_copy(update=kept | (_progress(view, now) if view is not None else {}))
+    forgotten = set(status.model_fields_set) | (set() if phase == "Running" else _ONLY_WHILE_TRAINING)
+    kept = {name: getattr(before, name) for name in JobStatus.model_fields if name not in forgotten}
+    progress = {} if view is None else _progress(view, now)
+    return status.model_copy(update=kept | {name: value for name, value in progress.items() if name not in forgotten})
 
 
 def members_in(view: JobView | None) -> list[MemberView]:
@@ -60,6 +68,14 @@ def members_in(view: JobView | None) -> list[MemberView]:
     if view is None or view.phase not in _ENTERED:
         return []
     return [member for member in view.members if member.state is not MemberState.LOST]
+
+
+def member_count(seen: Seen, book: Book) -> int:
+    """Return how many train; an operator that has just started believes its predecessor for a while."""
+    counts = book.status.workers
+    fresh = (seen.now - book.since).total_seconds() < _TAKEOVER_SECONDS
+    unheard = seen.view is None or seen.view.generation is None
+    return counts.members if fresh and unheard and counts is not None else len(members_in(seen.view))
 
 
 def due_in(before: JobStatus, after: JobStatus, written: datetime | None, now: datetime) -> float | None:
@@ -87,7 +103,7 @@ def _counts(seen: Seen, book: Book) -> WorkerCounts:
     return WorkerCounts(
         desired=desired,
         ready=ready,
-        members=len(members_in(seen.view)),
+        members=member_count(seen, book),
         preemptions=book.preemptions,
         failures=book.failures,
         summary=f"{ready}/{desired}",

@@ -67,6 +67,8 @@ class Workforce:
     create: tuple[Create, ...]
     delete: tuple[Delete, ...]
     endings: tuple[Ending, ...]
+    outdated: tuple[tuple[Delete, Create], ...] = ()
+    """Pods of a former template, each with what takes its place, for whoever rolls them out one by one."""
 
 
 def wanted_workers(job: OmniLearnJob) -> dict[str, Worker]:
@@ -94,6 +96,7 @@ def staff(
         by_worker.setdefault(pod.worker, []).append(pod)
     news = [_ending(pod, finished=finished) for pod in pods if pod.over and pod.uid not in counted]
     create, delete, outdated = [], _unwanted(pods, wanted, finished=finished), []
+    hashes = {group.name: template_hash(group) for group in job.spec.workers}
     for name, worker in wanted.items():
         own = by_worker.get(name, [])
         delete += [Delete(each.name, each.uid, "a newer attempt has replaced it") for each in own[:-1] if not each.over]
@@ -101,10 +104,10 @@ def staff(
         if newest is None or newest.over:
             attempt = max(newest.attempt if newest else -1, attempts.get(name, -1)) + 1
             create.append(Create(name, worker, attempt, _pause(own)))
-        elif newest.template != template_hash(worker.group):
-            outdated.append(Delete(newest.name, newest.uid, "the template has changed"))
-    # A new template is rolled out pod by pod: the others go on meanwhile.
-    return Workforce(tuple(create), (*delete, *outdated[:1]), tuple(news))
+        elif newest.template != hashes[worker.group.name]:
+            successor = Create(name, worker, newest.attempt + 1)
+            outdated.append((Delete(newest.name, newest.uid, "the template has changed"), successor))
+    return Workforce(tuple(create), tuple(delete), tuple(news), tuple(outdated))
 
 
 def _unwanted(pods: Sequence[Pod], wanted: Mapping[str, Worker], *, finished: bool) -> list[Delete]:
@@ -117,8 +120,12 @@ def _ending(pod: Pod, *, finished: bool) -> Ending:
     ended = pod.ended
     if pod.disrupted:
         return Ending(pod, Meaning.PREEMPTED, f"{pod.worker} was taken away: {pod.disrupted}")
-    if ended is None or ended.code in (_TERMINATED, names.START_ANEW_EXIT) or (pod.leaving and ended.code == _KILLED):
+    if ended is None or ended.code == _TERMINATED or (pod.leaving and ended.code == _KILLED):
         return Ending(pod, Meaning.PREEMPTED, f"{pod.worker} was told to go")
+    if ended.code == names.START_ANEW_EXIT:
+        return Ending(pod, Meaning.PREEMPTED, f"{pod.worker} starts anew")
+    if ended.code < 0:
+        return Ending(pod, Meaning.PREEMPTED, f"{pod.worker} was not run: {ended.reason or 'the cluster says not why'}")
     if ended.code == 0 and finished:
         return Ending(pod, Meaning.FINISHED, f"{pod.worker} has finished")
     return Ending(pod, Meaning.FAILED, f"{pod.worker} {_how(ended.code, ended.reason)}")
@@ -128,14 +135,20 @@ def _how(code: int, reason: str) -> str:
     if code == 0:
         return "ended before the job was complete"
     known = f" ({reason})" if reason not in ("", "Error") else ""
-    return f"failed{known}" if code < 0 else f"exited with {code}{known}"
+    return f"exited with {code}{known}"
+
+
+def _came_to_nothing(pod: Pod) -> bool:
+    """Tell whether a pod failed, was not run by its node, or could not take part."""
+    again = pod.ended is not None and (pod.ended.code < 0 or pod.ended.code == names.START_ANEW_EXIT)
+    return again or _ending(pod, finished=False).meaning is Meaning.FAILED
 
 
 def _pause(attempts: Sequence[Pod]) -> float:
-    """Return how long to wait before the next attempt: longer with every failure in a row."""
+    """Return how long to wait before the next attempt: longer with every one in a row that came to nothing."""
     failures = 0
     for pod in reversed(attempts):
-        if _ending(pod, finished=False).meaning is not Meaning.FAILED:
+        if not _came_to_nothing(pod):
             break
         failures += 1
     return back_off(failures, _FIRST_SECONDS, _LONGEST_SECONDS) if failures else 0.0

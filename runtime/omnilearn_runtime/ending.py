@@ -12,7 +12,8 @@ import time
 import traceback
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
+from pathlib import Path
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -195,6 +196,8 @@ class Exits:
             file.write_text(to_frame(done), encoding="utf-8")
         except OSError as error:
             log.warning("the end of the job could not be written to %s: %s", file, error.strerror)
+            return
+        _take_back_on_error(file)
 
     def _save(self, rounds: Rounds) -> None:
         group = rounds.group
@@ -209,6 +212,18 @@ class Exits:
         self._membership.send(
             Failed(error=lines[-_LONGEST_TRACEBACK:], everywhere=isinstance(error, _HOPELESS) and _everywhere(error))
         )
+
+
+def _take_back_on_error(file: Path) -> None:
+    """Empty a file if the script fails after all: then its last lines are what people want to read there."""
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        with suppress(OSError):
+            file.write_text("", encoding="utf-8")
+        before(kind, error, trace)
+
+    sys.excepthook = hook
 
 
 def _everywhere(error: BaseException) -> bool:

@@ -50,6 +50,11 @@ class Environment:
         return _trusting(self.coordinator, self.authorities_file)
 
     @property
+    def connect_seconds(self) -> float:
+        """How long to wait for the coordinator at first: an operator may just be upgraded."""
+        return 600.0 if self.coordinator is not None and self.coordinator.startswith(_SECURE) else 60.0
+
+    @property
     def alone(self) -> bool:
         """True without a coordinator: the script is a job of one."""
         return self.coordinator is None

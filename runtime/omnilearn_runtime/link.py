@@ -10,10 +10,12 @@ import json
 import logging
 import queue
 import random
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from urllib.parse import urlparse
 
 from pydantic import ValidationError
@@ -33,10 +35,28 @@ _OPEN_SECONDS = 10.0
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.05, 2.0
 _LONGEST_QUEUE = 1000
 _MOST_REFUSALS = 3
+_NO_JOB_SECONDS = 60.0
+_DEAD_NODE_MILLISECONDS = 20_000
 
 
 class RefusedError(RuntimeError):
     """The coordinator does not let this worker in; trying again is in vain."""
+
+
+class _Patience:
+    """Only a refusal that lasts is one: a credential may just be renewed, a coordinator may just begin."""
+
+    def __init__(self) -> None:
+        self._refusals = 0
+        self._no_job_since: float | None = None
+
+    def ends_with(self, status: int) -> bool:
+        """Count an answer; tell whether to give up."""
+        self._refusals += status in (401, 403)
+        if status == 404:
+            self._no_job_since = self._no_job_since or time.monotonic()
+        no_job = self._no_job_since is not None and time.monotonic() - self._no_job_since > _NO_JOB_SECONDS
+        return no_job or self._refusals >= _MOST_REFUSALS
 
 
 class Link:
@@ -102,17 +122,15 @@ class Link:
                 log.debug("a %s was not sent: %s", message.type, error)
 
     def _receive_for_ever(self) -> None:
-        back_off, refusals = _FIRST_BACK_OFF, 0
+        back_off, patience = _FIRST_BACK_OFF, _Patience()
         while not self._closing.is_set():
             try:
                 with self._dial() as connection:
-                    refusals, self._warned = 0, False
+                    patience, self._warned = _Patience(), False
                     if self._serve(connection):
                         back_off = _FIRST_BACK_OFF
             except InvalidStatus as error:
-                # A credential may just be renewed: only a refusal that lasts is one.
-                refusals += error.response.status_code in (401, 403, 404)
-                if refusals >= _MOST_REFUSALS:
+                if patience.ends_with(error.response.status_code):
                     self._on_refused(RefusedError(_sentence(error)))
                     return
             except ssl.SSLCertVerificationError as error:
@@ -148,6 +166,7 @@ class Link:
 
     def _serve(self, connection: Connection) -> bool:
         """Talk until the connection is gone; tell whether it was the right coordinator's."""
+        _notice_dead_node(connection)
         # What is sent meanwhile waits for the opening: it may say more than the opening knows.
         with self._opening:
             for opening in self._on_open():
@@ -166,6 +185,13 @@ class Link:
             self._term, self.lost_since = term, None
             self._on_message(message)
         return True
+
+
+def _notice_dead_node(connection: Connection) -> None:
+    """Have the kernel hang up when nothing is acknowledged any more: a node that dies says no goodbye."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        with suppress(OSError):
+            connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_NODE_MILLISECONDS)
 
 
 def _sentence(error: InvalidStatus) -> str:

@@ -33,8 +33,6 @@ from .work import Committed
 
 log = logging.getLogger("omnilearn")
 
-_CONNECT_SECONDS = 60.0
-
 
 class Session:
     """One worker's part in a job; alone, without a coordinator, the script is a job of one."""
@@ -70,7 +68,7 @@ class Session:
         store = StoreServer(own_address(environment))
         join = describe(environment, self._saving, store, lambda: self._membership)
         membership = Membership(environment, join, self._faults, store)
-        membership.connect(_CONNECT_SECONDS)
+        membership.connect(environment.connect_seconds)
         return membership
 
     def __enter__(self) -> Self:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from enum import Enum, auto
 
 from omnilearn_core.api.messages import Release
+from omnilearn_core.api.names import START_ANEW_EXIT
+
+log = logging.getLogger("omnilearn")
 
 
 class Ending(Enum):
@@ -26,8 +30,15 @@ class ReleasedError(Exception):
         self.release = release
 
 
-class AbandonedError(RuntimeError):
-    """The coordinator has not been heard of for so long that waiting makes no sense any more."""
+class AbandonedError(SystemExit):
+    """The coordinator has not been heard of for so long that waiting makes no sense any more.
+
+    Nobody's failure: the worker exits, so that whoever minds it starts it anew.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        log.error("%s", sentence)
+        super().__init__(START_ANEW_EXIT)
 
 
 # Also without news: a signal may have changed something, and a signal handler must not take locks.

@@ -20,7 +20,7 @@ from omnilearn_operator.registry import Key, Registry
 from operations import MemoryApi, job_of
 
 KEY = Key("team", "job")
-_LIMIT = 10.0
+_LIMIT = 20.0
 
 
 class Bench:
@@ -33,7 +33,7 @@ class Bench:
         recorder = Recorder(self.api)
         self.coordinators = Coordinators(self.registry, Reviews(self.api), self._tell)
         executor = Executor(self.api, self.registry, recorder, lambda _: Place("wss://here", "ca"))
-        self.loop = Loop(self.registry, self.coordinators, executor, recorder, lambda: "ca")
+        self.loop = Loop(self.api, self.registry, self.coordinators, executor, recorder, lambda: "ca")
 
     def _tell(self, key: Key, happening: Happening) -> None:
         self.loop.tell(key, happening)
@@ -68,7 +68,7 @@ def test_a_job_becomes_pods_a_service_and_a_policy() -> None:
 
     api = run(scene)
     assert sorted(api.did("create", "Pod")) == ["job-a-0-0", "job-a-1-0"]
-    assert (api.did("try", "Pod"), api.did("apply", "Service"), api.did("apply", "NetworkPolicy")) == (
+    assert (api.did("try", "Pod"), api.did("create", "Service"), api.did("create", "NetworkPolicy")) == (
         ["job-a-0-0"],
         ["job"],
         ["job"],
@@ -105,9 +105,42 @@ def test_an_api_server_that_is_away_is_asked_again() -> None:
     async def scene(bench: Bench) -> None:
         bench.api.answers["try", "Pod"] = ApiError(0, "Unreachable", "the API server cannot be reached")
         bench.see()
-        await bench.until(lambda: bench.loop.retries > 0)
+        job = bench.api.objects["OmniLearnJob", "job"]
+        await bench.until(lambda: any("cannot be reached" in each["message"] for each in _conditions(job)))
         del bench.api.answers["try", "Pod"]
         await bench.until(lambda: len(bench.api.did("create", "Pod")) == 2)
+
+    run(scene)
+
+
+def test_a_status_that_cannot_be_written_is_written_again_and_holds_up_nothing() -> None:
+    async def scene(bench: Bench) -> None:
+        bench.api.answers["status", "OmniLearnJob"] = ApiError(500, "InternalError", "etcd is away")
+        bench.see()
+        await bench.until(lambda: len(bench.api.did("create", "Pod")) == 2 and bench.loop.retries > 0)
+        del bench.api.answers["status", "OmniLearnJob"]
+        await bench.until(lambda: "status" in bench.api.objects["OmniLearnJob", "job"])
+
+    run(scene)
+
+
+def test_a_service_of_somebody_else_is_left_alone() -> None:
+    async def scene(bench: Bench) -> None:
+        bench.api.objects["Service", "job"] = {"metadata": {"name": "job"}, "spec": {"clusterIP": "10.0.0.1"}}
+        bench.see()
+        job = bench.api.objects["OmniLearnJob", "job"]
+        await bench.until(lambda: any("rename the job" in each["message"] for each in _conditions(job)))
+
+    assert run(scene).objects["Service", "job"]["spec"] == {"clusterIP": "10.0.0.1"}
+
+
+def test_a_template_that_is_no_pod_s_ends_in_a_condition() -> None:
+    async def scene(bench: Bench) -> None:
+        manifest = job_of().to_manifest()
+        manifest["spec"]["workers"][0]["template"]["spec"]["terminationGracePeriodSeconds"] = "30"
+        bench.loop.touch(bench.registry.see_job(manifest))
+        job = bench.api.objects["OmniLearnJob", "job"]
+        await bench.until(lambda: any(each["reason"] == "BadTemplate" for each in _conditions(job)))
 
     run(scene)
 

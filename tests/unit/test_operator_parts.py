@@ -96,8 +96,11 @@ def test_an_answer_says_what_kind_of_no_it_is(status: int, what: str) -> None:
 def record(api: MemoryApi, *notes: Note) -> None:
     async def write() -> None:
         recorder = Recorder(api, clock=lambda: 0.0)
+        writing = asyncio.create_task(recorder.run())
         for note in notes:
-            await recorder.record(job_of(), note)
+            recorder.record(job_of(), note)
+        await recorder.written()
+        writing.cancel()
 
     asyncio.run(write())
 

@@ -112,8 +112,12 @@ def test_a_worker_that_was_taken_away_comes_back_at_once() -> None:
     assert decide(JOB, *pods).create[0].after == 0.0
 
 
-def test_a_new_template_reaches_the_pods_one_after_the_other() -> None:
-    assert deleted(decide(JOB, pod(0, template="old"), pod(1, template="old"))) == ["job-a-0-0"]
+def test_pods_of_a_former_template_are_named_with_their_successors() -> None:
+    workforce = decide(JOB, pod(0, template="old"), pod(1))
+    assert [(goes.name, comes.name, comes.attempt) for goes, comes in workforce.outdated] == [
+        ("job-a-0-0", "job-a-0", 1)
+    ]
+    assert deleted(workforce) == []
 
 
 # What an ending counts as
@@ -125,9 +129,9 @@ def test_a_new_template_reaches_the_pods_one_after_the_other() -> None:
         ({"ended": Ended(1, "Error")}, Meaning.FAILED, "job-a-0 exited with 1"),
         ({"ended": Ended(137, "OOMKilled")}, Meaning.FAILED, "job-a-0 exited with 137 (OOMKilled)"),
         ({"ended": Ended(0, "Completed")}, Meaning.FAILED, "job-a-0 ended before the job was complete"),
-        ({"ended": Ended(-1, "NodeLost")}, Meaning.FAILED, "job-a-0 failed (NodeLost)"),
+        ({"ended": Ended(-1, "NodeLost")}, Meaning.PREEMPTED, "job-a-0 was not run: NodeLost"),
         ({"ended": Ended(143)}, Meaning.PREEMPTED, "job-a-0 was told to go"),
-        ({"ended": Ended(START_ANEW_EXIT)}, Meaning.PREEMPTED, "job-a-0 was told to go"),
+        ({"ended": Ended(START_ANEW_EXIT)}, Meaning.PREEMPTED, "job-a-0 starts anew"),
         ({"leaving": True}, Meaning.PREEMPTED, "job-a-0 was told to go"),
         ({"leaving": True, "ended": Ended(137)}, Meaning.PREEMPTED, "job-a-0 was told to go"),
         (

@@ -61,11 +61,15 @@ class Desk:
         app.router.add_get(names.worker_path("{job}", "{worker}"), self.serve)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self.tls.context if secured else None)
         try:
-            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self.tls.context if secured else None).start()
+            await site.start()
+            server = site._server
             yield f"{'wss' if secured else 'ws'}://localhost:{runner.addresses[0][1]}"
         finally:
             await runner.cleanup()
+            # Somebody may be in the middle of a handshake, which nobody else waits for.
+            await until(lambda: not getattr(server, "_active_count", 0))
 
 
 class Worker:

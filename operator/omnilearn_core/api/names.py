@@ -102,7 +102,6 @@ class Reason(StrEnum):
     WORKER_LEFT = "WorkerLeft"
     WORKER_FAILED = "WorkerFailed"
     WORKER_PREEMPTED = "WorkerPreempted"
-    POD_DELETED = "PodDeleted"
     COORDINATOR_ADOPTED = "CoordinatorAdopted"
     REGROUPED = "Regrouped"
     CONVERGED = "Converged"

@@ -1,0 +1,95 @@
+"""What the operator knows of jobs and pods, whatever order the news comes in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omnilearn_core.api import names
+from omnilearn_operator.registry import Key, Registry
+from operations import job_of
+
+KEY = Key("team", "job")
+
+
+def pod(version: int = 1, uid: str = "pod-uid", *, running: bool = True) -> dict[str, Any]:
+    labels = {names.JOB_LABEL: "job", names.WORKER_LABEL: "job-a-0", names.ATTEMPT_LABEL: "0"}
+    state = {"running": {}} if running else {"terminated": {"exitCode": 1}}
+    return {
+        "metadata": {
+            "name": "job-a-0-0",
+            "namespace": "team",
+            "uid": uid,
+            "resourceVersion": str(version),
+            "labels": labels,
+            "ownerReferences": [{"uid": "job-uid", "controller": True}],
+        },
+        "spec": {"containers": [{"name": "trainer"}]},
+        "status": {"containerStatuses": [{"name": "trainer", "state": state}]},
+    }
+
+
+def registry() -> Registry:
+    made = Registry()
+    made.see_job(job_of().to_manifest())
+    return made
+
+
+def test_an_answer_to_an_own_write_does_not_undo_newer_news() -> None:
+    known = registry()
+    known.see_pod(pod(5, running=False))
+    known.see_pod(pod(4))
+    assert [each.running for each in known.pods(KEY)] == [False]
+
+
+def test_a_pod_that_is_gone_stays_until_its_end_was_counted() -> None:
+    known = registry()
+    known.see_pod(pod(5))
+    known.see_pod(pod(6), gone=True)
+    assert [(each.gone, each.over) for each in known.pods(KEY)] == [(True, True)]
+    assert known.pod(KEY, "pod-uid") is None
+    known.forget(KEY, ["pod-uid"])
+    assert known.pods(KEY) == ()
+
+
+def test_a_pod_that_is_gone_does_not_come_back_by_late_news() -> None:
+    known = registry()
+    known.see_pod(pod(6), gone=True)
+    known.see_pod(pod(7))
+    assert [each.gone for each in known.pods(KEY)] == [True]
+
+
+def test_a_pod_that_is_missing_in_a_list_is_gone() -> None:
+    known = registry()
+    known.see_pod(pod(5))
+    known.see_all_pods(KEY, [], 9)
+    assert [each.gone for each in known.pods(KEY)] == [True]
+
+
+def test_a_pod_that_is_newer_than_a_list_is_not_gone() -> None:
+    known = registry()
+    known.see_pod(pod(10))
+    known.see_all_pods(KEY, [], 9)
+    assert [each.gone for each in known.pods(KEY)] == [False]
+
+
+def test_the_end_of_an_earlier_job_of_that_name_does_not_end_its_successor() -> None:
+    known = registry()
+    earlier = job_of().to_manifest()
+    earlier["metadata"]["uid"] = "earlier"
+    known.see_job(earlier, gone=True)
+    assert KEY in known.jobs
+
+
+def test_a_job_whose_status_another_version_has_written_is_read_without_it() -> None:
+    known = Registry()
+    manifest = job_of().to_manifest() | {"status": {"flavour": "vanilla"}}
+    known.see_job(manifest)
+    assert known.jobs[KEY].status is None
+
+
+def test_a_job_that_cannot_be_read_is_remembered_as_such() -> None:
+    known = Registry()
+    manifest = job_of().to_manifest()
+    manifest["spec"]["flavour"] = "vanilla"
+    known.see_job(manifest)
+    assert (KEY in known.jobs, KEY in known.unreadable) == (False, True)
