@@ -15,9 +15,9 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint format generate bench chaos lock clean \
+.PHONY: help demo check test lint format generate bench chaos lock clean cluster-up cluster-down images install e2e \
 	stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-exact stage-chaos stage-apiserver \
-	stage-bench stage-demo
+	stage-bench stage-demo stage-e2e
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,21 @@ bench: $(READY) ## All benchmarks, for a quiet machine and a long coffee: tables
 
 chaos: $(READY) ## A thousand seeded faults against real processes
 	@FAULTS=1000 $(BIN)/pytest tests/chaos/test_chaos.py
+
+cluster-up: $(READY) ## A real Kubernetes cluster for tests and for trying things; the last line is KUBECONFIG=<path>
+	@PYTHONPATH=tests $(BIN)/python -m cluster up
+
+cluster-down: $(READY) ## Take it away; images and logs stay (ALL=1: these, too)
+	@PYTHONPATH=tests $(BIN)/python -m cluster down $(if $(ALL),--all)
+
+images: $(READY) ## Build both images, by Docker or buildah; sizes and times
+	@$(BIN)/python -m scripts.images
+
+install: $(READY) ## Put images and operator into that cluster, by Helm
+	@PYTHONPATH=tests $(BIN)/python -m e2e.install
+
+e2e: $(READY) ## What a user does, on a real cluster
+	@$(BIN)/pytest tests/e2e
 
 lock: $(READY) ## Raise the pinned dependencies to the newest that pyproject.toml allows
 	@UV=$(BIN)/uv scripts/lock.sh
@@ -81,5 +96,7 @@ stage-apiserver:
 	@$(BIN)/pytest tests/integration
 stage-bench:
 	@$(BIN)/python -m benchmarks.laws --quick --json out/laws-quick.json
+stage-e2e:
+	@$(BIN)/pytest tests/e2e
 stage-demo:
 	@$(MAKE) --no-print-directory demo

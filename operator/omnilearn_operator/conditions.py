@@ -34,6 +34,9 @@ class Standing:
     complete: str = ""
     """What the coordinator says of a job that is complete."""
 
+    finishing: bool = False
+    """All samples are committed, and the workers are about to end."""
+
     failed: str = ""
     """What the coordinator says of a job that cannot go on."""
 
@@ -107,7 +110,7 @@ def with_times(facts: Facts, before: Sequence[Condition], generation: int | None
 
 def _since(before: Condition | None, fact: Fact, now: datetime) -> datetime:
     same = before is not None and (before.status is ConditionStatus.TRUE) == fact.holds
-    return before.last_transition_time if same and before is not None else now
+    return before.last_transition_time if same and before is not None else now.replace(microsecond=0)
 
 
 def _condition(job: OmniLearnJob, kind: ConditionType) -> Condition | None:
@@ -154,6 +157,8 @@ def _over(since: datetime, seconds: int, now: datetime) -> bool:
 
 
 def _ready(job: OmniLearnJob, standing: Standing) -> Fact:
+    if standing.finishing:
+        return Fact(True, Reason.ENOUGH_WORKERS, "all samples are committed, the workers are about to end")
     if standing.members >= job.spec.fewest:
         return Fact(True, Reason.ENOUGH_WORKERS, f"{standing.members} workers train")
     if standing.bad_template:
@@ -165,7 +170,7 @@ def _ready(job: OmniLearnJob, standing: Standing) -> Fact:
 
 
 def _degraded(job: OmniLearnJob, standing: Standing, *, ready: bool) -> Fact:
-    if not ready or standing.members >= job.spec.most:
+    if not ready or standing.finishing or standing.members >= job.spec.most:
         return Fact(False, Reason.ENOUGH_WORKERS if ready else Reason.WAITING_FOR_WORKERS)
     why = f"{standing.members} of the {job.spec.most} workers that are wanted train"
     return Fact(True, Reason.FEWER_WORKERS_THAN_WANTED, why + _trouble(standing))

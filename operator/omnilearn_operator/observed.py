@@ -97,11 +97,18 @@ def pod_from(manifest: Mapping[str, Any]) -> Pod | None:
         disrupted=_disruption(status),
         stuck=_stuck(status, state),
         ended=_ended(status, state),
-        alive=status.get("phase") not in ("Succeeded", "Failed"),
+        alive=_alive(status),
         owner=next((each.get("uid", "") for each in metadata.get("ownerReferences", []) if each.get("controller")), ""),
         authorities=annotations.get(names.AUTHORITIES_ANNOTATION, ""),
         assigned=_assigned(annotations),
     )
+
+
+def _alive(status: Mapping[str, Any]) -> bool:
+    """Tell whether something may still run: the phase is told a moment after the last container has ended."""
+    states = [each.get("state", {}) for each in status.get("containerStatuses", [])]
+    ended = bool(states) and all("terminated" in state for state in states)
+    return not ended and status.get("phase") not in ("Succeeded", "Failed")
 
 
 def _assigned(annotations: Mapping[str, str]) -> Assigned | None:

@@ -144,6 +144,7 @@ def _standing(seen: Seen, book: Book) -> Standing:
         failures=book.failures,
         last_failure=book.last_failure,
         complete=verdict.why if verdict and verdict.complete and _is_finished(seen, book, verdict) else "",
+        finishing=verdict is not None and verdict.complete,
         failed=_failed(verdict, book),
         bad_template=next((each.invalid for each in checks if each.invalid), ""),
         refused=next((each.refused for each in checks if each.refused), ""),

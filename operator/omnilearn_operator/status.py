@@ -51,8 +51,9 @@ def status_of(seen: Seen, book: Book, facts: Facts) -> JobStatus:
         phase=phase,
         conditions=with_times(facts, before.conditions, job.metadata.generation, now),
         observed_generation=job.metadata.generation,
-        start_time=book.started,
-        completion_time=before.completion_time or (now if phase in ("Complete", "Failed") else None),
+        start_time=None if book.started is None else book.started.replace(microsecond=0),
+        completion_time=before.completion_time
+        or (now.replace(microsecond=0) if phase in ("Complete", "Failed") else None),
         workers=_counts(seen, book),
         attempts=dict(book.attempts),
         selector=f"{names.JOB_LABEL}={job.metadata.name}",

@@ -1,0 +1,3 @@
+module omnilearn.dev/tests/pause
+
+go 1.25.0

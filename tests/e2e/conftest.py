@@ -1,0 +1,72 @@
+"""A cluster with the operator in it, and a namespace of its own for each test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import cluster as clusters
+from cluster import Cluster
+
+from .install import SYSTEM, install
+from .kube import Kube
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    """A real cluster; where none can be had, tests are skipped with the reason, which in CI is a failure."""
+    try:
+        return clusters.up()
+    except clusters.ImpossibleError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no cluster can be had: {error}")
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: Cluster) -> Cluster:
+    """The cluster with the operator in it, by Helm."""
+    try:
+        install(cluster)
+    except clusters.FailedError as error:
+        pytest.fail(f"{error}\n{Kube(cluster, SYSTEM).story()}")
+    return cluster
+
+
+@pytest.fixture
+def kube(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Kube]:
+    """A namespace that takes only restricted pods, and goes with the test."""
+    yield from namespace(installed, request)
+
+
+@pytest.fixture(scope="module")
+def shared_kube(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Kube]:
+    """The same, for all tests of a file."""
+    yield from namespace(installed, request)
+
+
+def namespace(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Kube]:
+    """Make a namespace, and take it away afterwards."""
+    kube = Kube(installed, f"e2e-{os.getpid()}-{next(_NUMBERS)}")
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace, "labels": labels}})
+    request.node.kube = kube
+    yield kube
+    kube.cluster.run("delete", "namespace", kube.namespace, "--wait=false")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Attach what has happened in the namespace to a test that fails."""
+    report = yield
+    kube = next((found for node in item.listchain() if (found := getattr(node, "kube", None))), None)
+    if report.failed and kube is not None:
+        report.sections.append(("the namespace", kube.story()))
+        report.sections.append(("the operator", Kube(kube.cluster, SYSTEM).story()[-8000:]))
+    return report

@@ -1,0 +1,100 @@
+"""kubectl as tests use it: manifests in, objects out, and conditions that are awaited."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from cluster import Cluster, FailedError
+
+Manifest = dict[str, Any]
+Found = TypeVar("Found")
+
+_LOOK_SECONDS = 0.3
+
+
+class Kube:
+    """One namespace of a cluster."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self.cluster, self.namespace = cluster, namespace
+
+    def run(self, *words: str, given: str | None = None, seconds: float = 60) -> str:
+        """Run kubectl in the namespace."""
+        return self.cluster.run("--namespace", self.namespace, *words, given=given, seconds=seconds)
+
+    def apply(self, manifest: Manifest) -> None:
+        """Apply a manifest; FailedError with the API server's words if it is refused."""
+        self.run("apply", "--server-side", "--filename", "-", given=json.dumps(manifest))
+
+    def refusal(self, manifest: Manifest) -> str:
+        """Return what the API server says of a manifest that it must not take; nothing is created either way."""
+        try:
+            self.run("create", "--dry-run=server", "--filename", "-", given=json.dumps(manifest))
+        except FailedError as error:
+            return str(error)
+        return ""
+
+    def get(self, kind: str, name: str) -> Manifest | None:
+        """Return an object; None if it is not there."""
+        found = self.run("get", kind, name, "--ignore-not-found", "--output", "json")
+        return json.loads(found) if found.strip() else None
+
+    def every(self, kind: str, selector: str = "") -> list[Manifest]:
+        """Return objects."""
+        words = ("--selector", selector) if selector else ()
+        items: list[Manifest] = json.loads(self.run("get", kind, *words, "--output", "json"))["items"]
+        return items
+
+    def status(self, job: str) -> Manifest:
+        """Return the status of a job; empty if there is none."""
+        found = self.get("omnilearnjob", job) or {}
+        status: Manifest = found.get("status", {})
+        return status
+
+    def condition(self, job: str, kind: str) -> Manifest:
+        """Return a condition of a job; empty if there is none."""
+        conditions: list[Manifest] = self.status(job).get("conditions", [])
+        return next((each for each in conditions if each["type"] == kind), {})
+
+    def pods(self, job: str) -> list[Manifest]:
+        """Return the pods of a job."""
+        return self.every("pods", f"omnilearn.dev/job={job}")
+
+    def events(self, job: str) -> list[tuple[str, str]]:
+        """Return the events of a job: reason and message."""
+        found = [each for each in self.every("events") if each["involvedObject"]["name"] == job]
+        return [(each["reason"], each["message"]) for each in found]
+
+    def until(self, what: str, true: Callable[[], Found], seconds: float) -> Found:
+        """Return what is true once it is; fail with a sentence if it is not within this time."""
+        until = time.monotonic() + seconds
+        while not (found := true()):
+            if time.monotonic() > until:
+                raise AssertionError(f"{what}: not within {seconds:g} s")
+            time.sleep(_LOOK_SECONDS)
+        return found
+
+    def story(self) -> str:
+        """Return what has happened in the namespace, for whoever reads of a failed test."""
+        parts = [
+            self._tell("get", "omnilearnjobs,pods", "--output", "wide"),
+            self._tell("describe", "omnilearnjobs"),
+            self._tell("get", "events", "--sort-by=.lastTimestamp"),
+        ]
+        parts += [
+            f"--- log of {pod}\n" + self._tell("logs", pod, "--all-containers", "--tail=40")
+            for pod in self._names("pods")
+        ]
+        return "\n".join(parts)
+
+    def _names(self, kind: str) -> list[str]:
+        return [each.rpartition("/")[2] for each in self._tell("get", kind, "--output", "name").split()]
+
+    def _tell(self, *words: str) -> str:
+        try:
+            return self.run(*words)
+        except FailedError as error:
+            return str(error)

@@ -1,0 +1,91 @@
+"""Unlike pods train one model: what a user applies, sees and gets."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from .install import SYSTEM
+from .jobs import Manifest, group, job
+from .kube import Kube
+
+JOB = "digits"
+_SAMPLES = 1437 * 40
+
+
+@pytest.fixture(scope="module")
+def running(shared_kube: Kube) -> Kube:
+    """A job with a "gpu" group (an extended resource, more CPU) and a "cpu" group, training."""
+    big = group("gpu", "800m", limits={"example.com/gpu": "1"}, EPOCHS="40")
+    small = group("cpu", "300m", replicas=2, EPOCHS="40")
+    shared_kube.apply(job(JOB, big, small, membership={"minWorkers": 3}))
+    shared_kube.until("three members train", lambda: members(shared_kube) == 3, 240)
+    return shared_kube
+
+
+def members(kube: Kube) -> int:
+    """Return how many members the status has."""
+    found: int = kube.status(JOB).get("workers", {}).get("members", 0)
+    return found
+
+
+def shares(kube: Kube) -> dict[str, int]:
+    """Return the shares that the status shows, by worker."""
+    return {each["worker"]: each["share"] for each in kube.status(JOB).get("members", [])}
+
+
+def annotated(pod: Manifest) -> tuple[str, int]:
+    """Return a pod's worker and the share that its annotation says."""
+    metadata = pod["metadata"]
+    return metadata["labels"]["omnilearn.dev/worker"], int(metadata["annotations"].get("omnilearn.dev/share", 0))
+
+
+def test_shares_settle_in_proportion_to_the_limits(running: Kube) -> None:
+    def settled() -> bool:
+        found = shares(running)
+        big, small = found.get("digits-gpu-0", 0), [found.get(f"digits-cpu-{i}", 0) for i in (0, 1)]
+        # 0.8 of 1.4 CPUs, and 0.3 of them each
+        return abs(big - 146) <= 25 and all(abs(each - 55) <= 16 for each in small) and sum(found.values()) > 0
+
+    running.until("the shares follow the CPU limits", settled, 120)
+
+
+def test_annotations_status_and_metrics_agree_on_the_shares(running: Kube) -> None:
+    def agree() -> bool:
+        status = shares(running)
+        pods = dict(annotated(pod) for pod in running.pods(JOB))
+        metrics = dict(re.findall(r'omnilearn_share{[^}]*worker="([^"]+)"[^}]*} ([0-9.]+)', scraped(running)))
+        return bool(status) and status == pods == {worker: round(float(share)) for worker, share in metrics.items()}
+
+    running.until("all say the same", agree, 60)
+
+
+def scraped(kube: Kube) -> str:
+    """Return the operator's metrics, by way of the API server's proxy to its pod."""
+    system = Kube(kube.cluster, SYSTEM)
+    pod = system.every("pods", "app.kubernetes.io/name=omnilearn-operator")[0]["metadata"]["name"]
+    return kube.cluster.run("get", "--raw", f"/api/v1/namespaces/{SYSTEM}/pods/{pod}:9090/proxy/metrics")
+
+
+def test_a_job_that_trains_tells_its_story_in_columns(running: Kube) -> None:
+    header, line = running.run("get", "olj", JOB).splitlines()[:2]
+    assert header.split() == ["NAME", "STATE", "WORKERS", "STEP", "PROGRESS", "SAMPLES/S", "IMBALANCE", "AGE"]
+    assert line.split()[1:3] == ["Running", "3/3"]
+
+
+def test_the_job_completes_with_every_sample_exactly_once_and_the_expected_accuracy(running: Kube) -> None:
+    running.until("complete", lambda: running.condition(JOB, "Complete").get("status") == "True", 300)
+    said = [
+        json.loads(pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"]) for pod in running.pods(JOB)
+    ]
+    assert [(each["lost"], each["doubled"], each["samples"]) for each in said] == [(0, 0, _SAMPLES)] * 3
+    assert len({each["parameterHash"] for each in said}) == 1
+    assert running.status(JOB)["logged"]["accuracy"] > 0.95
+
+
+def test_a_deleted_job_leaves_nothing(running: Kube) -> None:
+    running.run("delete", "olj", JOB, "--wait=false")
+    kinds = "pods,services,networkpolicies"
+    running.until("everything is gone", lambda: not running.every(kinds, f"omnilearn.dev/job={JOB}"), 60)
