@@ -29,8 +29,8 @@ demo: $(READY) ## Train a real model on four unlike workers, kill one and add on
 check: $(READY) ## The inner loop: format, lint, types, imports, generated files, unit tests
 	@$(STAGES) format lint types imports generated unit
 
-test: $(READY) ## Everything: check, the demo, the API server's own validation, exactness, a part of the chaos
-	@$(STAGES) format lint types imports generated bench demo unit apiserver exact chaos
+test: $(READY) ## Everything: check, the demo, the API server's own validation, exactness, a part of the chaos, a real cluster
+	@$(STAGES) format lint types imports generated bench demo unit apiserver exact chaos e2e
 
 lint: $(READY) ## Format, lint, types and import contracts, without changing a file
 	@$(STAGES) format lint types imports
@@ -38,8 +38,8 @@ lint: $(READY) ## Format, lint, types and import contracts, without changing a f
 format: $(READY) ## Rewrite the sources the way the linter wants them
 	@$(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format .
 
-generate: $(READY) ## Write the CRD from the models
-	@$(BIN)/omnilearn crd > $(CRD).new && mv $(CRD).new $(CRD) && wc -c $(CRD)
+generate: $(READY) ## Write the CRD from the models, and the chart's copy of it
+	@$(BIN)/omnilearn crd > $(CRD).new && mv $(CRD).new $(CRD) && wc -c $(CRD) && $(BIN)/python -m scripts.chart
 
 bench: $(READY) ## All benchmarks, for a quiet machine and a long coffee: tables, JSON and pictures in out/
 	@for each in laws training recovery accuracy coordinator; do \
@@ -74,7 +74,7 @@ clean: ## Remove everything that make has made here (the build of the API server
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml scripts/setup.sh
 	@PYTHON=$(PYTHON) scripts/setup.sh
 
-stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-exact stage-chaos stage-apiserver stage-bench: $(READY)
+stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-exact stage-chaos stage-apiserver stage-bench stage-e2e: $(READY)
 
 stage-format:
 	@$(BIN)/ruff format --check --quiet --diff .
@@ -86,6 +86,7 @@ stage-imports:
 	@$(BIN)/lint-imports
 stage-generated:
 	@$(BIN)/omnilearn crd | diff -u $(CRD) - || { echo "$(CRD) is stale: run make generate"; exit 1; }
+	@$(BIN)/python -m scripts.chart --check
 stage-unit:
 	@$(BIN)/pytest --cov --cov-report=term tests/unit
 stage-exact:

@@ -66,15 +66,15 @@ def only(objects: list[Object], kind: str, suffix: str = "") -> Object:
     return found
 
 
-def hooks(objects: list[Object]) -> list[Object]:
-    """Return what only `helm test` makes."""
-    return [each for each in objects if "helm.sh/hook" in each["metadata"].get("annotations", {})]
+def of_helm_test(objects: list[Object]) -> list[Object]:
+    """Return what is for `helm test` alone."""
+    return [each for each in objects if each["metadata"]["labels"]["app.kubernetes.io/name"].endswith("-test")]
 
 
 def installed(*settings: str, release: str = "omnilearn") -> list[Object]:
-    """Return what an installation makes, without what only `helm test` does."""
+    """Return all objects but those of `helm test`."""
     everything = rendered(*settings, release=release)
-    return [each for each in everything if each not in hooks(everything)]
+    return [each for each in everything if each not in of_helm_test(everything)]
 
 
 def pod_of(objects: list[Object]) -> Object:

@@ -9,9 +9,9 @@ from rendered_chart import (
     CERT_MANAGER,
     NAMESPACE,
     Object,
-    hooks,
     installed,
     needs_helm,
+    of_helm_test,
     of_kind,
     only,
     pod_of,
@@ -87,10 +87,23 @@ def test_every_role_of_the_operator_is_bound_to_its_account() -> None:
 
 
 def test_helm_test_may_read_its_job_and_nothing_else() -> None:
-    tests = hooks(rendered("watchNamespaces={blue}"))
+    tests = of_helm_test(rendered("watchNamespaces={blue}"))
     (rule,) = only(tests, "Role")["rules"]
     job = only(tests, "OmniLearnJob")["metadata"]
     assert (rule["resources"], rule["verbs"], rule["resourceNames"]) == (["omnilearnjobs"], ["get"], [job["name"]])
     assert only(tests, "Role")["metadata"]["namespace"] == only(tests, "RoleBinding")["metadata"]["namespace"] == "blue"
-    weights = {each["kind"]: int(each["metadata"]["annotations"]["helm.sh/hook-weight"]) for each in tests}
-    assert max(weights["ServiceAccount"], weights["RoleBinding"]) < weights["OmniLearnJob"] < weights["Pod"]
+    assert only(tests, "Pod")["spec"]["serviceAccountName"] == only(tests, "ServiceAccount")["metadata"]["name"]
+
+
+def test_helm_test_makes_its_job_before_it_waits_for_it() -> None:
+    tests = of_helm_test(rendered())
+    hooks = {each["kind"]: each["metadata"]["annotations"] for each in tests if "annotations" in each["metadata"]}
+    assert {kind: hook["helm.sh/hook-weight"] for kind, hook in hooks.items()} == {"OmniLearnJob": "1", "Pod": "2"}
+
+
+def test_the_logs_of_helm_test_can_be_had() -> None:
+    """`helm test --logs` asks for a pod by the name of every hook, after those that may go have gone."""
+    tests = of_helm_test(rendered())
+    job, pod = (only(tests, kind)["metadata"] for kind in ("OmniLearnJob", "Pod"))
+    assert job["name"] == pod["name"]
+    assert pod["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"

@@ -100,13 +100,6 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{/* Objects of `helm test`, made in the order of their weights: gone when it has passed, kept to be looked at when not. */}}
-{{- define "omnilearn.testHook" -}}
-helm.sh/hook: test
-helm.sh/hook-weight: {{ . | quote }}
-helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
-{{- end }}
-
 {{/* The test job runs where the operator looks for jobs. */}}
 {{- define "omnilearn.testNamespace" -}}
 {{ default .Release.Namespace (first .Values.watchNamespaces) }}
