@@ -108,6 +108,8 @@ class Link:
         connection = self._connection
         if connection is not None:
             threading.Thread(target=connection.close, daemon=True).start()
+        # Also if it is just dialling: nobody should be greeted by a worker that is gone.
+        if self._receiver.ident is not None and threading.current_thread() is not self._receiver:
             self._receiver.join(seconds)
 
     def _send_for_ever(self) -> None:
