@@ -190,7 +190,9 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     print(table(rows))
     if options.json:
-        Path(options.json).write_text(json.dumps([asdict(each) for each in rows], indent=1) + "\n", encoding="utf-8")
+        file = Path(options.json)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps([asdict(each) for each in rows], indent=1) + "\n", encoding="utf-8")
     return 0
 
 

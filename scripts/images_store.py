@@ -65,6 +65,8 @@ class Buildah:
     def build(self, build: Build) -> None:
         """Build an image, the base image first if there is none."""
         with locked(self.folder):
+            # Builds that were killed leave their containers, each with all that it has written.
+            ask(self._command("rm", "--all"))
             base = build.arguments.get("BASE") or self._base()
             arguments = {**build.arguments, "BASE": base}
             mounts: list[str] = []
@@ -207,6 +209,6 @@ def forget(folder: Path) -> str:
                                 capture_output=True, text=True, timeout=60)  # fmt: skip
         for mount in answer.stdout.split():
             if Path(mount).is_relative_to(store):
-                subprocess.run(["umount", "--lazy", mount], check=False, timeout=60)
+                subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True, timeout=60)
         shutil.rmtree(store)
     return f"{size / 1e9:.1f} GB of layers are gone from {store}"
