@@ -12,6 +12,7 @@ from typing import Any
 from omnilearn_coordinator.membership.state import Outcome
 from omnilearn_coordinator.view import JobView, MemberState, MemberView, Phase, TimedDecision
 from omnilearn_core.api.job import OmniLearnJob
+from omnilearn_core.api.messages import Done, GenerationId
 from omnilearn_operator.api import ApiError, Manifest
 from omnilearn_operator.manifests.pods import template_hash
 from omnilearn_operator.observed import Pod
@@ -85,7 +86,16 @@ def view_of(members: Iterable[MemberView] = (), **changes: Any) -> JobView:
 
 
 def completed(*workers: str) -> Outcome:
-    return Outcome(True, "the script has come to its end on all 2 members", dict.fromkeys(workers))  # type: ignore[arg-type]
+    done = Done(
+        generation=GenerationId(number=3, nonce="n"),
+        round=9,
+        steps=9,
+        samples=576,
+        lost=0,
+        doubled=0,
+        parameter_hash="h",
+    )
+    return Outcome(True, "the script has come to its end on all 2 members", dict.fromkeys(workers, done))
 
 
 def decided(seconds_ago: float) -> TimedDecision:

@@ -124,6 +124,10 @@ def _progress(view: JobView, now: datetime) -> dict[str, Any]:
         }
     if view.samples:
         found |= {"step": view.step, "epoch": view.epoch, **_towards_the_end(view, now)}
+    if view.outcome is not None and view.outcome.complete:
+        # The last steps come with the end, not with a report.
+        last = max((done.steps for done in view.outcome.done.values()), default=view.step)
+        found |= {"step": last, "progress_percent": 100}
     if view.decisions:
         found["decisions"] = [
             DecisionStatus(time=_moment(each.time), why=each.why[:_LONGEST_SENTENCE])

@@ -109,7 +109,8 @@ def test_a_job_is_complete_when_its_workers_have_ended_after_the_last_sample() -
         job_of(), pod(0, running=False, ended=ended), pod(1, running=False, ended=ended), view=view, book=saving.book
     )
     assert condition(gone, "Complete") == ("True", "AllSamplesCommitted")
-    assert gone.book.failures == 0
+    assert gone.status is not None
+    assert (gone.book.failures, gone.status.step, gone.status.progress_percent) == (0, 9, 100)
 
 
 def test_a_worker_that_does_not_end_does_not_keep_a_job_from_completing_for_ever() -> None:
