@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -18,22 +19,40 @@ from .kube import Kube
 _NUMBERS = itertools.count(1)
 
 
+def openly(request: pytest.FixtureRequest) -> AbstractContextManager[None]:
+    """Let what takes minutes tell how far it is."""
+    capturing = request.config.pluginmanager.getplugin("capturemanager")
+    if capturing is None:
+        return nullcontext()
+    shown: AbstractContextManager[None] = capturing.global_and_fixture_disabled()
+    return shown
+
+
 @pytest.fixture(scope="session")
-def cluster() -> Cluster:
-    """A real cluster; where none can be had, tests are skipped with the reason, which in CI is a failure."""
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A real cluster; where none can be had, tests are skipped with the reason, which in CI is a failure.
+
+    A node that was made for the tests goes with them; its images stay. One that was there before stays.
+    """
+    was_there = bool(clusters.status())
     try:
-        return clusters.up()
+        with openly(request):
+            made = clusters.up()
     except clusters.ImpossibleError as error:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(f"no cluster can be had: {error}")
+    yield made
+    if made.provider == "node" and not was_there:
+        clusters.down()
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: Cluster) -> Cluster:
+def installed(cluster: Cluster, request: pytest.FixtureRequest) -> Cluster:
     """The cluster with the operator in it, by Helm."""
     try:
-        install(cluster)
+        with openly(request):
+            install(cluster)
     except clusters.FailedError as error:
         pytest.fail(f"{error}\n{Kube(cluster, SYSTEM).story()}")
     return cluster
