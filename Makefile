@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 STAGES := $(BIN)/python scripts/stages.py
+# Some fixtures take minutes: that is no reason to show where every thread is.
+PATIENTLY := -o faulthandler_timeout=0
 CRD := crds/omnilearn.dev_omnilearnjobs.yaml
 
 # A virtual environment from elsewhere (a copied or moved tree) would run the code from there: make it anew.
@@ -47,7 +49,7 @@ bench: $(READY) ## All benchmarks, for a quiet machine and a long coffee: tables
 	@$(BIN)/python -m benchmarks.peers --json out/peers.json
 
 chaos: $(READY) ## A thousand seeded faults against real processes
-	@FAULTS=1000 $(BIN)/pytest tests/chaos/test_chaos.py
+	@FAULTS=1000 $(BIN)/pytest $(PATIENTLY) tests/chaos/test_chaos.py
 
 cluster-up: $(READY) ## A real Kubernetes cluster for tests and for trying things; the last line is KUBECONFIG=<path>
 	@PYTHONPATH=tests $(BIN)/python -m cluster up
@@ -61,8 +63,7 @@ images: $(READY) ## Build both images, by Docker or buildah; sizes and times
 install: $(READY) ## Put images and operator into that cluster, by Helm
 	@PYTHONPATH=tests $(BIN)/python -m e2e.install
 
-e2e: $(READY) ## What a user does, on a real cluster
-	@$(BIN)/pytest tests/e2e
+e2e: stage-e2e ## What a user does, on a real cluster
 
 lock: $(READY) ## Raise the pinned dependencies to the newest that pyproject.toml allows
 	@UV=$(BIN)/uv scripts/lock.sh
@@ -98,6 +99,7 @@ stage-apiserver:
 stage-bench:
 	@$(BIN)/python -m benchmarks.laws --quick --json out/laws-quick.json
 stage-e2e:
-	@$(BIN)/pytest tests/e2e
+	@$(BIN)/pytest $(PATIENTLY) tests/e2e
+	@$(BIN)/pytest tests/unit/test_chart*.py
 stage-demo:
 	@$(MAKE) --no-print-directory demo
