@@ -16,47 +16,22 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, distributed, nn
+from torch import distributed, nn
 from torch._C._distributed_c10d import TCPStore
 from torch.nn.parallel import DistributedDataParallel
 
 from omnilearn_runtime import Session
 from omnilearn_runtime.environment import Environment
 
-SAMPLES = 8192
+from . import pods_train
 
-
-class Pictures:
-    """A long dataset of synthetic pictures; a whole batch is taken by one indexing, so that loading costs little."""
-
-    def __init__(self) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.images = torch.randn(SAMPLES, 1, 28, 28, generator=generator)
-        self.labels = torch.randint(0, 10, (SAMPLES,), generator=generator)
-
-    def __len__(self) -> int:
-        return 4_000_000 // SAMPLES * SAMPLES
-
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        return self.images[index % SAMPLES], self.labels[index % SAMPLES]
-
-    def __getitems__(self, indices: list[int]) -> tuple[Tensor, Tensor]:
-        where = torch.tensor(indices) % SAMPLES
-        return self.images[where], self.labels[where]
-
-
-PICTURES = Pictures()
+PICTURES = pods_train.Pictures()
 
 
 def network() -> nn.Module:
-    """Return a net of 229 thousand parameters (0.9 MB)."""
+    """Return the net of `pods_train`, with the same parameters in every worker."""
     torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(),
-        nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(64 * 7 * 7, 64), nn.ReLU(), nn.Linear(64, 10),
-    )  # fmt: skip
+    return pods_train.network()
 
 
 def _optimizer(model: nn.Module) -> torch.optim.Optimizer:

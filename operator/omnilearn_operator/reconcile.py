@@ -170,10 +170,9 @@ def _is_finished(seen: Seen, book: Book, verdict: Verdict) -> bool:
     """Tell whether the workers that took part in the end have ended, or have taken too long."""
     if book.late_failure:
         return False
-    # Who took part has run, whatever the watch has shown so far.
-    there = [pod for pod in seen.pods if not pod.over and (pod.worker in verdict.workers or pod.running)]
-    if verdict.workers:
-        there = [pod for pod in there if pod.worker in verdict.workers]
+    # Who took part has run, whatever the watch has shown so far; if nobody knows who did, those who run are asked.
+    took_part = [pod for pod in seen.pods if (pod.worker in verdict.workers if verdict.workers else pod.running)]
+    there = [pod for pod in took_part if not pod.over]
     return not there or seen.now - verdict.at >= timedelta(seconds=_FINISH_SECONDS)
 
 

@@ -30,7 +30,7 @@ def uids(kube: Kube) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in kube.pods(JOB)}
 
 
-def resized(name: str, cpu: str) -> Manifest:
+def resized(cpu: str) -> Manifest:
     """Return the change of a pod's CPU limit."""
     resources = {"limits": {"cpu": cpu}, "requests": {"cpu": cpu}}
     return {"spec": {"containers": [{"name": "trainer", "resources": resources}]}}
@@ -38,7 +38,7 @@ def resized(name: str, cpu: str) -> Manifest:
 
 def test_a_smaller_cpu_limit_moves_the_shares_without_a_restart(running: Kube) -> None:
     before = uids(running)
-    patch = json.dumps(resized("digits-a-1-0", "200m"))
+    patch = json.dumps(resized("200m"))
     running.run("patch", "pod", "digits-a-1-0", "--subresource", "resize", "--patch", patch)
     running.until(
         "the share has followed",
