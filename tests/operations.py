@@ -119,7 +119,7 @@ class MemoryApi:
     def did(self, verb: str, kind: str) -> list[str]:
         return [name for done, what, name in self.calls if (done, what) == (verb, kind)]
 
-    async def get(self, kind: str, namespace: str, name: str) -> Manifest:
+    async def get(self, kind: str, namespace: str, name: str, version: str = "") -> Manifest:
         self._note("get", kind, name)
         if (kind, name) not in self.objects:
             raise ApiError(404, "NotFound", f"{name} is not there")

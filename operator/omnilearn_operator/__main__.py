@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import sys
-from datetime import UTC, datetime
 
 from . import settings
 from .api import ApiError
 from .certificates import CertificateError
 from .client import Client
+from .logs import log_as
 from .running import Operator, StartError
-from .settings import BadSettingError, LogFormat, OperatorSettings
-
-
-class _JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
-
-
-def log_as(form: LogFormat) -> None:
-    """Write the log to standard error."""
-    handler = logging.StreamHandler()
-    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(_JsonFormatter() if form is LogFormat.JSON else plain)
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # kopf tells of every event that it hands over.
-    logging.getLogger("kopf").setLevel(logging.WARNING)
+from .settings import BadSettingError, OperatorSettings
 
 
 async def run(chosen: OperatorSettings) -> None:

@@ -18,6 +18,7 @@ _KINDS = {
     "Event": ("events", True),
     "Secret": ("secrets", True),
     "NetworkPolicy": ("networkpolicies", True),
+    "PodGroup": ("podgroups", True),
     "TokenReview": ("tokenreviews", False),
     names.KIND: (names.PLURAL, True),
 }
@@ -54,7 +55,7 @@ class ApiError(RuntimeError):
 class Api(Protocol):
     """The calls. Every one has a time limit and raises ApiError."""
 
-    async def get(self, kind: str, namespace: str, name: str) -> Manifest:
+    async def get(self, kind: str, namespace: str, name: str, version: str = "") -> Manifest:
         """Return an object."""
         ...
 

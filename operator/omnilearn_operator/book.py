@@ -12,7 +12,7 @@ from omnilearn_core.endings import Meaning
 
 from .workforce import Ending
 
-OBJECTS = "Service and NetworkPolicy"
+OBJECTS = "Service, NetworkPolicy and PodGroup"
 """Under which name the check of a job's other objects is kept."""
 
 
@@ -28,6 +28,11 @@ class Check:
 
     again: datetime | None = None
     """When to ask again, if it is worth it."""
+
+    @property
+    def good(self) -> bool:
+        """True if it is taken."""
+        return not self.invalid and not self.refused
 
     def due(self, now: datetime) -> bool:
         """Tell whether it is time to ask again."""
@@ -78,7 +83,7 @@ class Book:
     """What is known of each template, by its hash."""
 
     applied: int | None = None
-    """The version of the spec for which Service and NetworkPolicy were applied."""
+    """The version of the spec for which Service, NetworkPolicy and PodGroup were applied."""
 
     settled: int = 0
     """The plan of which was last told that it has settled."""

@@ -41,9 +41,9 @@ class Client:
         """Hang up."""
         await self._client.close()
 
-    async def get(self, kind: str, namespace: str, name: str) -> Manifest:
+    async def get(self, kind: str, namespace: str, name: str, version: str = "") -> Manifest:
         """Return an object."""
-        return await self._call("GET", path_to(version_of(kind), kind, namespace, name))
+        return await self._call("GET", path_to(version or version_of(kind), kind, namespace, name))
 
     async def every(self, kind: str, namespace: str, selector: str = "") -> Manifest:
         """Return the list of a kind, in a namespace or in all of them."""

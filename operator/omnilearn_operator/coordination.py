@@ -17,6 +17,7 @@ from omnilearn_core.api import names
 from omnilearn_core.api.job import OmniLearnJob
 
 from .credentials import PodCredentials, Reviews
+from .logs import on_behalf_of
 from .registry import Key, Registry
 
 _ROUTE = names.namespace_path("{namespace}") + names.worker_path("{job}", "{worker}")
@@ -87,6 +88,7 @@ class Coordinators:
         key = Key(request.match_info["namespace"], request.match_info["job"])
         running = self._running.get(key)
         if running is not None:
+            on_behalf_of(key)
             return await running[2].serve_worker(request)
         if key in self._registry.jobs or key in self._registry.unreadable:
             raise refuse(503, f"{key} has no coordinator yet: come again")

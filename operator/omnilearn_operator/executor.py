@@ -13,6 +13,7 @@ from omnilearn_core.api.job import OmniLearnJob
 
 from .api import Api, ApiError, Manifest
 from .book import OBJECTS, Book, Check
+from .manifests.gang import forbidden_sentence, missing_sentence, pod_group_of
 from .manifests.network import network_policy_of, service_of
 from .manifests.place import Place
 from .manifests.pods import pod_of, template_hash
@@ -55,10 +56,11 @@ class Executor:
         checks: dict[str, Check] = {}
         if decision.apply:
             checks[OBJECTS] = found = await self._own(job, now)
-            book = book if found.refused else replace(book, applied=job.metadata.generation or 0)
+            book = replace(book, applied=job.metadata.generation or 0) if found.good else book
         for create in decision.check:
             checks |= await self._try(key, job, create, now, dry_run=True)
-        for learned in await asyncio.gather(*(self._try(key, job, each, now) for each in decision.create)):
+        ready = checks.get(OBJECTS, Check()).good
+        for learned in await asyncio.gather(*(self._try(key, job, each, now) for each in decision.create if ready)):
             checks |= learned
         errors += await _all(self._delete(key, each) for each in decision.delete)
         errors += await _all(self._annotate(key, each) for each in decision.annotate)
@@ -77,23 +79,36 @@ class Executor:
                 raise
 
     async def _own(self, job: OmniLearnJob, now: datetime) -> Check:
-        """Make the job's Service and NetworkPolicy as they should be, unless somebody else has objects of that name."""
-        for manifest in (service_of(job), network_policy_of(job)):
-            metadata = manifest["metadata"]
-            try:
-                await self._api.create(manifest)
-            except ApiError as error:
-                if not error.conflict:
-                    return _check_of(error, now)
-                try:
-                    found = await self._api.get(manifest["kind"], metadata["namespace"], metadata["name"])
-                    if not _belongs(found, job):
-                        why = f"there is a {manifest['kind']} {metadata['name']} of somebody else: rename the job"
-                        return Check(refused=why, again=now + timedelta(seconds=_REFUSED_SECONDS))
-                    await self._api.apply(manifest)
-                except ApiError as trouble:
-                    return _check_of(trouble, now)
+        """Make the job's other objects as they should be, unless somebody else has objects of that name."""
+        group = pod_group_of(job)
+        try:
+            for manifest in (service_of(job), network_policy_of(job)):
+                await self._make(manifest, job)
+            if group is not None:
+                await self._make_group(group, job)
+        except ApiError as error:
+            return _check_of(error, now)
         return Check()
+
+    async def _make(self, manifest: Manifest, job: OmniLearnJob) -> None:
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        try:
+            await self._api.create(manifest)
+        except ApiError as error:
+            if not error.conflict:
+                raise
+            found = await self._api.get(kind, metadata["namespace"], metadata["name"], manifest["apiVersion"])
+            if not _belongs(found, job):
+                why = f"there is a {kind} {metadata['name']} of somebody else: rename the job"
+                raise ApiError(error.status, error.reason, why) from None
+            await self._api.apply(manifest)
+
+    async def _make_group(self, group: Manifest, job: OmniLearnJob) -> None:
+        try:
+            await self._make(group, job)
+        except ApiError as error:
+            why = missing_sentence(job) if error.missing else forbidden_sentence(job) if error.refused else ""
+            raise ApiError(error.status, error.reason, why or error.sentence) from None
 
     async def _try(
         self, key: Key, job: OmniLearnJob, create: Create, now: datetime, *, dry_run: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from .book import Book, Check
+from .book import OBJECTS, Book, Check
 from .manifests.pods import template_hash
 from .status import Seen
 from .workforce import Create, Delete
@@ -49,6 +49,9 @@ def hire(
     again = _next_check(checks, seen.now)
     if unknown or any(check is not None and check.invalid for check in checks.values()):
         return Hiring(check=tuple(unknown.values()), again=again)
+    objects = book.checks.get(OBJECTS, Check())
+    if not objects.good and not objects.due(seen.now):
+        return Hiring(again=_next_check({OBJECTS: objects}, seen.now))
     good = {hash_ for hash_, check in checks.items() if check is not None and not check.refused}
     allowed = [create for create in wanted if hashes[create.worker.group.name] in good]
     waits = [(create, (_due(create, seen) - seen.now).total_seconds()) for create in allowed]

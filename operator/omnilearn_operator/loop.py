@@ -17,6 +17,7 @@ from .api import Api, ApiError, Manifest
 from .book import Book, opened
 from .coordination import Coordinators
 from .executor import Executor
+from .logs import on_behalf_of
 from .reconcile import decide
 from .recorder import Recorder
 from .registry import Key, Registry
@@ -103,6 +104,7 @@ class Loop:
 
     async def _guarded(self, key: Key) -> None:
         """Look at a job; whatever goes wrong, look again after a while."""
+        on_behalf_of(key)
         try:
             async with self._places, asyncio.timeout(_LONGEST_PASS):
                 again = await self._look(key)

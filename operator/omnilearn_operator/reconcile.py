@@ -50,7 +50,7 @@ class Decision:
     """The status to write."""
 
     apply: bool = False
-    """Service and NetworkPolicy are to be applied."""
+    """Service, NetworkPolicy and PodGroup are to be applied."""
 
     check: tuple[Create, ...] = ()
     """Pods to try without creating them: one for each template that nothing is known of."""

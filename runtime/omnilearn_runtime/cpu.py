@@ -1,4 +1,4 @@
-"""How many CPUs this worker may use, and keeping torch to them. The session calls this once, at its start.
+"""How many CPUs this worker may use, and keeping torch to them, also when the limit is changed on the way.
 
 A container sees all CPUs of its node; as many threads on a small quota would only stop each other.
 """
@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 import torch
 
-from omnilearn_core.api.names import ENV_CPU_QUOTA
+from omnilearn_core.api.names import ENV_CPU_QUOTA, ENV_THREADS, OMP_THREADS
 
 _MOUNT = Path("sys/fs/cgroup")
 
@@ -24,10 +24,19 @@ def cpu_quota(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
     return min(_quotas(root), default=None)
 
 
-def limit_threads(quota: float | None, environ: Mapping[str, str] = os.environ) -> None:
-    """Let torch use as many threads as there are CPUs in the quota, unless the user has set OMP_NUM_THREADS."""
-    if quota is not None and not environ.get("OMP_NUM_THREADS"):
-        torch.set_num_threads(max(1, math.ceil(quota)))
+class Threads:
+    """The threads that torch uses: as many as there are CPUs in the quota, unless the user has set OMP_NUM_THREADS."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        # Whoever started us may have set it from the limit of that time, and says so.
+        self._free = environ.get(OMP_THREADS, "") in ("", environ.get(ENV_THREADS))
+        self._quota: float | None = None
+
+    def follow(self, quota: float | None) -> None:
+        """Use as many threads as a quota allows; to be called by the thread that computes, for OpenMP asks each one."""
+        if self._free and quota is not None and quota != self._quota:
+            self._quota = quota
+            torch.set_num_threads(max(1, math.ceil(quota)))
 
 
 def _told(text: str) -> float:

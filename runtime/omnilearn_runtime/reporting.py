@@ -38,6 +38,9 @@ class Reporter:
         self._thread = threading.Thread(target=self._report_for_ever, name="omnilearn-report", daemon=True)
         self.total_samples: int | None = None
         self.memory_bound: int | None = None
+        self.cpu_quota: float | None = None
+        """The limit as it was at the last report."""
+
         self.in_pieces = True
         self.logged: dict[str, float] = {}
 
@@ -69,6 +72,7 @@ class Reporter:
     def report(self, generation: GenerationId) -> WorkerReport:
         """Return what there is to say now."""
         window, progress = self._windows.take(_FEWEST_STEPS), self._progress
+        self.cpu_quota = self._quota()
         measured: dict[str, Any] = {"steps": 0, "plan_version": self._plan, "share": self._share}
         if window is not None:
             steps, total = window.steps, window.total
@@ -92,7 +96,7 @@ class Reporter:
             epoch=progress.epoch,
             samples=progress.samples,
             total_samples=self.total_samples,
-            cpu_quota=self._quota(),
+            cpu_quota=self.cpu_quota,
             memory_bound=self.memory_bound,
             in_pieces=self.in_pieces,
             skipped=progress.skipped,

@@ -40,8 +40,8 @@ class Session:
     def __init__(self, *, seed: int = 0, global_batch: int = 64, environment: Environment | None = None) -> None:
         self._environment = environment or read()
         self._seed = seed
-        quota = cpu.cpu_quota()
-        cpu.limit_threads(quota)
+        self._threads = cpu.Threads()
+        self._threads.follow(cpu.cpu_quota())
         self.device = find_device(self._environment)
         self._faults = Faults(self._environment.faults)
         self._saving = Saving(self._environment, self._faults)
@@ -288,6 +288,7 @@ class Session:
         if self._trace.on:
             self._trace.committed(round_, self._rounds.learner.managed.parameter_hash() if self._trace.hashes else "")
         self._reporter.committed(round_)
+        self._threads.follow(self._reporter.cpu_quota)
         self._saving.committed(
             round_.group.id.number, round_.progress.round, lead=round_.group.rank == 0, read=self._rounds.to_tree
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import cluster as clusters
 from cluster import Cluster, FailedError, ImpossibleError
@@ -11,21 +12,30 @@ from cluster import Cluster, FailedError, ImpossibleError
 from .images import ROOT, bring
 
 SYSTEM = "omnilearn-system"
+CHART = ROOT / "charts/omnilearn-operator"
 _SECONDS = 300
 
 
-def install(cluster: Cluster) -> None:
-    """Install or upgrade the operator, and wait until it is ready."""
-    bring(cluster)
-    command = [
-        str(cluster.helm), "upgrade", "--install", "omnilearn", str(ROOT / "charts/omnilearn-operator"),
-        "--namespace", SYSTEM, "--create-namespace", "--wait", "--timeout", f"{_SECONDS}s",
-    ]  # fmt: skip
+def helm(cluster: Cluster, *words: str) -> str:
+    """Run helm in the operator's namespace; FailedError with its words if it fails."""
+    command = [str(cluster.helm), *words, "--namespace", SYSTEM, "--timeout", f"{_SECONDS}s"]
     done = subprocess.run(
         command, env=cluster.environment, capture_output=True, text=True, check=False, timeout=_SECONDS + 30
     )
     if done.returncode:
-        raise FailedError(f"helm: {done.stderr.strip()}")
+        raise FailedError(f"helm {words[0]}: {done.stderr.strip()}\n{done.stdout}")
+    return done.stdout
+
+
+def release(cluster: Cluster, *words: str, chart: Path = CHART) -> None:
+    """Install or upgrade the operator by Helm, and wait until it is ready."""
+    helm(cluster, "upgrade", "--install", "omnilearn", str(chart), "--create-namespace", "--wait", *words)
+
+
+def install(cluster: Cluster) -> None:
+    """Bring the images, and install or upgrade the operator."""
+    bring(cluster)
+    release(cluster)
     # An image under the same name may be another one by now.
     in_system = ("--namespace", SYSTEM, "rollout")
     cluster.run(*in_system, "restart", "deployment", "--selector", "app.kubernetes.io/instance=omnilearn")

@@ -52,10 +52,17 @@ def test_shares_settle_in_proportion_to_the_limits(running: Kube) -> None:
     running.until("the shares follow the CPU limits", settled, 120)
 
 
-def test_annotations_status_and_metrics_agree_on_the_shares(running: Kube) -> None:
+def in_the_pod(kube: Kube, worker: str) -> int:
+    """Return the share that a pod is told by its volume."""
+    return int(kube.run("exec", f"{worker}-0", "--", "cat", "/var/run/omnilearn/share") or 0)
+
+
+def test_annotations_volumes_status_and_metrics_agree_on_the_shares(running: Kube) -> None:
     def agree() -> bool:
         status = shares(running)
         pods = dict(annotated(pod) for pod in running.pods(JOB))
+        if any(in_the_pod(running, worker) != share for worker, share in status.items()):
+            return False
         metrics = dict(re.findall(r'omnilearn_share{[^}]*worker="([^"]+)"[^}]*} ([0-9.]+)', scraped(running)))
         return bool(status) and status == pods == {worker: round(float(share)) for worker, share in metrics.items()}
 

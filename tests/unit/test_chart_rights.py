@@ -53,6 +53,13 @@ def test_the_operator_may_do_what_it_does_and_nothing_else() -> None:
     assert rights([rule for role in roles for rule in role["rules"]]) == RIGHTS | tokens
 
 
+def test_the_operator_may_make_groups_of_the_gang_schedulers_that_are_named() -> None:
+    roles = of_kind(installed("userRoles.create=false", "gangSchedulers={volcano,native}"), "ClusterRole")
+    granted = rights([rule for role in roles for rule in role["rules"]])
+    groups = {("scheduling.volcano.sh", "podgroups"), ("scheduling.k8s.io", "podgroups")}
+    assert {right for right in granted if right[1] == "podgroups"} == {(*group, "create get patch") for group in groups}
+
+
 def test_within_namespaces_all_rights_but_token_reviews_end_there() -> None:
     objects = installed("watchNamespaces={blue,green}")
     (tokens,) = of_kind(objects, "ClusterRole")

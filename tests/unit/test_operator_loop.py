@@ -134,6 +134,17 @@ def test_a_service_of_somebody_else_is_left_alone() -> None:
     assert run(scene).objects["Service", "job"]["spec"] == {"clusterIP": "10.0.0.1"}
 
 
+@pytest.mark.parametrize(("status", "says"), [(404, "install Volcano"), (403, "gangSchedulers")])
+def test_pods_are_not_created_before_the_group_that_they_are_of(status: int, says: str) -> None:
+    async def scene(bench: Bench) -> None:
+        bench.api.answers["create", "PodGroup"] = ApiError(status, "No", "no")
+        bench.see(gangScheduler="volcano")
+        job = bench.api.objects["OmniLearnJob", "job"]
+        await bench.until(lambda: any(says in each["message"] for each in _conditions(job)))
+
+    assert not run(scene).did("create", "Pod")
+
+
 def test_a_template_that_is_no_pod_s_ends_in_a_condition() -> None:
     async def scene(bench: Bench) -> None:
         manifest = job_of().to_manifest()

@@ -91,7 +91,8 @@ def test_nobody_can_pretend_to_be_another_worker_by_a_variable() -> None:
 
 @pytest.mark.parametrize(("limit", "threads"), [("300m", "1"), ("1", "1"), ("2500m", "3"), (4, "4")])
 def test_threads_follow_the_cpu_limit(limit: Any, threads: str) -> None:
-    assert variables(pod(job_with({"resources": {"limits": {"cpu": limit}}})))["OMP_NUM_THREADS"] == threads
+    found = variables(pod(job_with({"resources": {"limits": {"cpu": limit}}})))
+    assert found["OMP_NUM_THREADS"] == found["OMNILEARN_THREADS"] == threads
 
 
 def test_a_users_own_number_of_threads_stays() -> None:

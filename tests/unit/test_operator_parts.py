@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
+import logging
 from typing import Any
 
 import pytest
@@ -13,8 +15,10 @@ from omnilearn_core.api.status import JobStatus, WorkerCounts
 from omnilearn_operator import settings
 from omnilearn_operator.api import ApiError, error_of, path_of, path_to
 from omnilearn_operator.certificates import ConflictError
+from omnilearn_operator.logs import JsonFormatter, on_behalf_of
 from omnilearn_operator.notes import Note
 from omnilearn_operator.recorder import Recorder, event_name
+from omnilearn_operator.registry import Key
 from omnilearn_operator.secret import OwnSecret
 from omnilearn_operator.settings import BadSettingError
 from omnilearn_operator.status import patch_of
@@ -177,3 +181,19 @@ def test_a_status_of_256_workers_stays_small() -> None:
     attempts = {f"a-job-with-a-longer-name-group-{index}": 3 for index in range(256)}
     status = JobStatus(attempts=attempts, workers=WorkerCounts(desired=256))
     assert len(status.model_dump_json()) < 16_000
+
+
+def test_a_line_of_the_log_bears_the_job_that_it_is_about() -> None:
+    record = logging.LogRecord("omnilearn", logging.INFO, "", 1, "hired %s", ("a-0",), None)
+
+    async def write() -> str:
+        on_behalf_of(Key("team", "job"))
+        return await asyncio.create_task(_formatted(record))
+
+    line = json.loads(asyncio.run(write()))
+    assert (line["job"], line["message"]) == ("team/job", "hired a-0")
+    assert "job" not in json.loads(JsonFormatter().format(record))
+
+
+async def _formatted(record: logging.LogRecord) -> str:
+    return JsonFormatter().format(record)

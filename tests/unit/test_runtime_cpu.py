@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from omnilearn_runtime.cpu import cpu_quota, limit_threads
+from omnilearn_runtime.cpu import Threads, cpu_quota
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def test_a_quota_that_is_no_number_is_refused(told: str) -> None:
 @pytest.mark.parametrize(("quota", "expected"), [(0.3, 1), (1.0, 1), (1.2, 2)])
 def test_threads_are_the_quota_rounded_up(quota: float, expected: int) -> None:
     torch.set_num_threads(3)
-    limit_threads(quota, {})
+    Threads({}).follow(quota)
     assert torch.get_num_threads() == expected
 
 
@@ -84,5 +84,20 @@ def test_threads_stay_without_a_quota_or_when_the_user_has_set_them(
     quota: float | None, environ: dict[str, str]
 ) -> None:
     torch.set_num_threads(3)
-    limit_threads(quota, environ)
+    Threads(environ).follow(quota)
     assert torch.get_num_threads() == 3
+
+
+def test_threads_follow_a_limit_that_changes_if_they_were_set_from_it() -> None:
+    threads = Threads({"OMP_NUM_THREADS": "1", "OMNILEARN_THREADS": "1"})
+    threads.follow(1.0)
+    threads.follow(2.5)
+    assert torch.get_num_threads() == 3
+
+
+def test_threads_that_somebody_changes_stay_until_the_limit_does() -> None:
+    threads = Threads({})
+    threads.follow(2.0)
+    torch.set_num_threads(1)
+    threads.follow(2.0)
+    assert torch.get_num_threads() == 1

@@ -77,6 +77,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
+{{- range .Values.gangSchedulers }}
+- apiGroups: [{{ get (dict "native" "scheduling.k8s.io" "volcano" "scheduling.volcano.sh" "coscheduling" "scheduling.x-k8s.io") . }}]
+  resources: [podgroups]
+  verbs: [get, create, patch]
+{{- end }}
 {{- end }}
 
 {{- define "omnilearn.subjects" -}}

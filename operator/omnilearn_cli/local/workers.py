@@ -143,7 +143,9 @@ def environment(post: Post, slot: Slot, attempt: int, base: Mapping[str, str]) -
     """Return the environment of a worker's process: the launcher's, ours, and what the template says."""
     inherited = {name: value for name, value in base.items() if not name.startswith("OMNILEARN_")}
     threads = post.threads or (max(1, math.ceil(slot.cpus)) if slot.cpus is not None else None)
-    counts = {} if threads is None else {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    counts = {} if threads is None else {names.OMP_THREADS: str(threads), "MKL_NUM_THREADS": str(threads)}
+    if threads is not None and not post.threads:
+        counts[names.ENV_THREADS] = str(threads)
     ours = {
         "PYTHONUNBUFFERED": "1",
         names.ENV_JOB: post.job,

@@ -15,6 +15,7 @@ from typing import Any
 from omnilearn_core.api import names
 from omnilearn_core.api.job import OmniLearnJob, WorkerGroup
 
+from .gang import enrol
 from .owned import Manifest, labels_of, metadata_of
 from .place import Place
 
@@ -64,12 +65,10 @@ def pod_of(job: OmniLearnJob, worker: Worker, attempt: int, place: Place) -> Man
     _mount(spec, trainer, {"name": f"{_OURS}-tmp", "emptyDir": {}}, "/tmp")  # noqa: S108 - a path in the pod
     if place.restricted:
         _restrict(spec)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": _metadata(job, worker, attempt, place, template.get("metadata", {})),
-        "spec": spec,
-    }
+    metadata = _metadata(job, worker, attempt, place, template.get("metadata", {}))
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    enrol(job, pod)
+    return pod
 
 
 def _metadata(job: OmniLearnJob, worker: Worker, attempt: int, place: Place, users: Manifest) -> Manifest:
@@ -119,7 +118,8 @@ def _environment(job: OmniLearnJob, worker: Worker, attempt: int, place: Place, 
 def _threads(group: WorkerGroup) -> list[Manifest]:
     """Return as many threads as there are CPUs: more would only be throttled."""
     limit = group.template.spec.cpu_limit
-    return [] if limit is None else [{"name": "OMP_NUM_THREADS", "value": str(max(1, math.ceil(limit)))}]
+    count = "" if limit is None else str(max(1, math.ceil(limit)))
+    return [{"name": name, "value": count} for name in (names.OMP_THREADS, names.ENV_THREADS) if count]
 
 
 def _set_environment(trainer: Manifest, ours: list[Manifest]) -> None:
@@ -131,11 +131,15 @@ def _set_environment(trainer: Manifest, ours: list[Manifest]) -> None:
 
 
 def _sources() -> list[Manifest]:
-    path = f"metadata.annotations['{names.AUTHORITIES_ANNOTATION}']"
+    files = {"authorities.pem": names.AUTHORITIES_ANNOTATION, "share": names.SHARE_ANNOTATION}
+    items = [
+        {"path": path, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
+        for path, annotation in files.items()
+    ]
     token = {"audience": names.TOKEN_AUDIENCE, "expirationSeconds": _TOKEN_SECONDS, "path": "token"}
     return [
         {"serviceAccountToken": token},
-        {"downwardAPI": {"items": [{"path": "authorities.pem", "fieldRef": {"fieldPath": path}}]}},
+        {"downwardAPI": {"items": items}},
     ]
 
 
