@@ -125,7 +125,7 @@ class MemoryApi:
             raise ApiError(404, "NotFound", f"{name} is not there")
         return deepcopy(self.objects[kind, name])
 
-    async def every(self, kind: str, namespace: str, selector: str = "") -> Manifest:
+    async def every(self, kind: str, namespace: str, selector: str = "", fields: str = "") -> Manifest:
         self._note("list", kind, selector)
         items = [deepcopy(found) for (what, _), found in self.objects.items() if what == kind]
         return {"metadata": {"resourceVersion": "1"}, "items": items}

@@ -103,6 +103,14 @@ class Driver:
         if worker not in self.state.workers:
             self.measured.pop(worker, None)
 
+    def retire(self, worker: str, attempt: int, why: str, now: float) -> bool:
+        """Take a worker for one that has asked to leave; return whether that is news."""
+        record = self.state.workers.get(worker)
+        if record is None or record.attempt != attempt or record.leaving:
+            return False
+        self.state = membership.observe(self.state, events.Leaving(worker, record.connection, why), now)
+        return True
+
     def said(self, worker: str, connection: int, message: FromWorker, now: float) -> bool:
         """Take in a message; return whether it is time to `look`, which a report alone is no reason for."""
         if isinstance(message, WorkerReport):

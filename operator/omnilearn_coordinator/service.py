@@ -102,6 +102,12 @@ class Coordinator:
             if connection.identity not in welcome:
                 connection.drop()
 
+    def retire(self, leaving: Collection[Identity], why: str) -> None:
+        """Have workers leave at the end of a step, as if they had asked for it, whether they know of it or not."""
+        for each in leaving:
+            if self._driver.retire(each.worker, each.attempt, why, self._clock()):
+                self._look_soon()
+
     def snapshot(self) -> JobView:
         """Return the job as it is now."""
         driver, state, leading = self._driver, self._driver.state, self._driver.leading

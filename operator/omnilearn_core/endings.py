@@ -11,6 +11,7 @@ class Meaning(StrEnum):
     FINISHED = "finished"
     PREEMPTED = "preempted"
     FAILED = "failed"
+    OUT_OF_MEMORY = "out of memory"
 
 
 def back_off(endings: int, first: float, longest: float) -> float:

@@ -59,7 +59,7 @@ class Api(Protocol):
         """Return an object."""
         ...
 
-    async def every(self, kind: str, namespace: str, selector: str = "") -> Manifest:
+    async def every(self, kind: str, namespace: str, selector: str = "", fields: str = "") -> Manifest:
         """Return the list of a kind, in a namespace or in all of them."""
         ...
 

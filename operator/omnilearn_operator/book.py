@@ -10,7 +10,7 @@ from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_core.api.status import JobStatus
 from omnilearn_core.endings import Meaning
 
-from .workforce import Ending
+from .endings import Ending
 
 OBJECTS = "Service, NetworkPolicy and PodGroup"
 """Under which name the check of a job's other objects is kept."""
@@ -51,6 +51,14 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Delay:
+    """Why a pod is not started, as events about it say."""
+
+    why: str
+    asked: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Book:
     """All that a decision about a job depends on, beyond the job and its pods."""
 
@@ -82,6 +90,9 @@ class Book:
     checks: Mapping[str, Check] = field(default_factory=dict)
     """What is known of each template, by its hash."""
 
+    delays: Mapping[str, Delay] = field(default_factory=dict)
+    """What was found out about pods that their nodes do not start, by UID."""
+
     applied: int | None = None
     """The version of the spec for which Service, NetworkPolicy and PodGroup were applied."""
 
@@ -92,7 +103,7 @@ class Book:
         """Tell whether the end of an attempt was counted."""
         return attempt <= self.attempts.get(worker, -1)
 
-    def counting(self, endings: Iterable[Ending]) -> Book:
+    def counting(self, endings: Iterable[Ending], now: datetime) -> Book:
         """Return the book with the ends of some pods in it."""
         book = self
         for ending in endings:
@@ -105,11 +116,15 @@ class Book:
                 book = replace(book, preemptions=book.preemptions + 1)
             elif ending.meaning is Meaning.FAILED:
                 book = book._with_failure(ending)
+            if ending.fatal and book.verdict is None:
+                book = replace(book, verdict=Verdict(False, ending.with_words, now))
         return book
 
     def letting_go(self, uids: Iterable[str], there: Iterable[str]) -> Book:
         """Return the book with pods that are deleted; of those that are no longer there nothing is remembered."""
-        return replace(self, let_go=(self.let_go | frozenset(uids)) & frozenset(there))
+        known = frozenset(there)
+        delays = {uid: delay for uid, delay in self.delays.items() if uid in known}
+        return replace(self, let_go=(self.let_go | frozenset(uids)) & known, delays=delays)
 
     def _with_failure(self, ending: Ending) -> Book:
         verdict = self.verdict

@@ -45,9 +45,10 @@ class Client:
         """Return an object."""
         return await self._call("GET", path_to(version or version_of(kind), kind, namespace, name))
 
-    async def every(self, kind: str, namespace: str, selector: str = "") -> Manifest:
+    async def every(self, kind: str, namespace: str, selector: str = "", fields: str = "") -> Manifest:
         """Return the list of a kind, in a namespace or in all of them."""
-        query = {"labelSelector": selector} if selector else None
+        chosen = {"labelSelector": selector, "fieldSelector": fields}
+        query = {name: value for name, value in chosen.items() if value}
         return await self._call("GET", path_to(version_of(kind), kind, namespace), query=query)
 
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:

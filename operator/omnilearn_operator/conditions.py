@@ -46,6 +46,9 @@ class Standing:
     refused: str = ""
     """What it says of a pod that it does not take now: a quota, a policy."""
 
+    pauses: tuple[tuple[str, datetime], ...] = ()
+    """Workers whose next attempt has to wait, and until when."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -185,7 +188,12 @@ def _why_not(standing: Standing) -> str:
 def _trouble(standing: Standing) -> str:
     """Say which pods do not come, and why: a few of them stand for all."""
     stuck = [f"{pod.name}: {pod.stuck}" for pod in standing.pods if pod.stuck and not pod.over]
-    if not stuck:
-        return f"; the last failure: {standing.last_failure}" if standing.last_failure else ""
-    more = f" and {len(stuck) - _MOST_NAMED} more" if len(stuck) > _MOST_NAMED else ""
-    return "; " + ", ".join(stuck[:_MOST_NAMED]) + more
+    pauses = [f"{name} is tried again at {until:%H:%M:%S} UTC" for name, until in standing.pauses]
+    said = _named(stuck) + _named(pauses)
+    failure = f"; the last failure: {standing.last_failure}" if standing.last_failure and not stuck else ""
+    return said + failure
+
+
+def _named(sentences: Sequence[str]) -> str:
+    more = f" and {len(sentences) - _MOST_NAMED} more" if len(sentences) > _MOST_NAMED else ""
+    return "; " + ", ".join(sentences[:_MOST_NAMED]) + more if sentences else ""

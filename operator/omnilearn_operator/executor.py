@@ -12,11 +12,13 @@ from omnilearn_core.api import names
 from omnilearn_core.api.job import OmniLearnJob
 
 from .api import Api, ApiError, Manifest
-from .book import OBJECTS, Book, Check
+from .book import OBJECTS, Book, Check, Delay
+from .delays import reason_in
 from .manifests.gang import forbidden_sentence, missing_sentence, pod_group_of
 from .manifests.network import network_policy_of, service_of
 from .manifests.place import Place
 from .manifests.pods import pod_of, template_hash
+from .observed import Pod
 from .reconcile import Annotate, Decision
 from .recorder import Recorder
 from .registry import Key, Registry
@@ -64,9 +66,22 @@ class Executor:
             checks |= learned
         errors += await _all(self._delete(key, each) for each in decision.delete)
         errors += await _all(self._annotate(key, each) for each in decision.annotate)
+        delays = {pod.uid: Delay(await self._reason(key, pod), now) for pod in decision.ask}
+        if decision.expire:
+            logger.info("%s is deleted: it has ended, and ttlSecondsAfterFinished is over", key)
+            await self._api.delete(names.KIND, key.namespace, key.name, job.metadata.uid or "")
         known = {OBJECTS, *(template_hash(group) for group in job.spec.workers)}
         kept = {name: check for name, check in {**book.checks, **checks}.items() if name in known}
-        return replace(book, checks=kept), errors
+        return replace(book, checks=kept, delays={**book.delays, **delays}), errors
+
+    async def _reason(self, key: Key, pod: Pod) -> str:
+        """Return what events say of a pod that its node does not start; nothing if they cannot be read."""
+        try:
+            found = await self._api.every("Event", key.namespace, fields=f"involvedObject.uid={pod.uid}")
+        except ApiError as error:
+            logger.warning("%s: the events of %s cannot be read: %s", key, pod.name, error.sentence)
+            return ""
+        return reason_in(found.get("items", []))
 
     async def _write_status(self, key: Key, decision: Decision) -> None:
         if decision.status is None:
@@ -116,7 +131,8 @@ class Executor:
         """Create a pod, or have the API server look at one that is not created; return what it says of the template."""
         hash_ = template_hash(create.worker.group)
         try:
-            pod = pod_of(job, create.worker, create.attempt, self._place_of(key.namespace))
+            place = self._place_of(key.namespace)
+            pod = pod_of(job, create.worker, create.attempt, place, create.memory_bound)
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             why = f"the template of group {create.worker.group.name} is not that of a pod ({error!r})"
             return {hash_: Check(invalid=why)}

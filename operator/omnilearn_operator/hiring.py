@@ -54,7 +54,7 @@ def hire(
         return Hiring(again=_next_check({OBJECTS: objects}, seen.now))
     good = {hash_ for hash_, check in checks.items() if check is not None and not check.refused}
     allowed = [create for create in wanted if hashes[create.worker.group.name] in good]
-    waits = [(create, (_due(create, seen) - seen.now).total_seconds()) for create in allowed]
+    waits = [(create, (due(create, seen) - seen.now).total_seconds()) for create in allowed]
     later = [wait for _, wait in waits if wait > 0]
     rolled = [goes for goes, successor in outdated if hashes[successor.worker.group.name] in good]
     return Hiring(
@@ -69,7 +69,7 @@ def _next_check(checks: Mapping[str, Check | None], now: datetime) -> float:
     return max(0.1, min([*times, _LONGEST_SECONDS]))
 
 
-def _due(create: Create, seen: Seen) -> datetime:
+def due(create: Create, seen: Seen) -> datetime:
     """Return when an attempt may be created: a pause after its predecessor's end."""
     if not create.after:
         return seen.now

@@ -148,7 +148,7 @@ class Loop:
         """Decide about a job and do it; return in how many seconds to look again, None if it is gone."""
         await self._resync(key)
         job = self._registry.jobs.get(key)
-        if job is None:
+        if job is None or not job.spec.ours:
             await self._forget(key)
             return None
         now = datetime.now(UTC)

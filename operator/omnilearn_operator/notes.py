@@ -11,7 +11,7 @@ from omnilearn_core.api.status import ConditionStatus, JobStatus
 from omnilearn_core.endings import Meaning
 
 from .conditions import Facts
-from .workforce import Ending
+from .endings import Ending
 
 _LONGEST = 1000
 
@@ -55,6 +55,8 @@ def of_endings(endings: Iterable[Ending]) -> list[Note]:
     for ending in endings:
         if ending.meaning is Meaning.PREEMPTED:
             told.append(Note(Reason.WORKER_PREEMPTED, ending.sentence[:_LONGEST]))
+        elif ending.meaning is Meaning.OUT_OF_MEMORY:
+            told.append(Note(Reason.WORKER_OUT_OF_MEMORY, ending.sentence[:_LONGEST], warning=True))
         elif ending.meaning is Meaning.FAILED:
             told.append(Note(Reason.WORKER_FAILED, ending.with_words[:_LONGEST], warning=True))
     return told

@@ -70,6 +70,11 @@ class Pod:
     """The certificates that it was told to trust."""
 
     assigned: Assigned | None = None
+    memory_bound: int | None = None
+    """How many samples it may compute at once, if an earlier attempt was out of memory."""
+
+    creating_since: datetime | None = None
+    """When it was given to a node, if that has not started it yet."""
 
     @property
     def over(self) -> bool:
@@ -101,6 +106,8 @@ def pod_from(manifest: Mapping[str, Any]) -> Pod | None:
         owner=next((each.get("uid", "") for each in metadata.get("ownerReferences", []) if each.get("controller")), ""),
         authorities=annotations.get(names.AUTHORITIES_ANNOTATION, ""),
         assigned=_assigned(annotations),
+        memory_bound=_whole(annotations.get(names.MEMORY_BOUND_ANNOTATION, "")),
+        creating_since=_creating_since(status, state),
     )
 
 
@@ -116,6 +123,20 @@ def _assigned(annotations: Mapping[str, str]) -> Assigned | None:
     values = [annotations.get(key, "") for key in keys]
     # Anybody may edit an annotation: what is no number is as good as nothing.
     return Assigned(*map(int, values)) if all(each.isdecimal() for each in values) else None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def _creating_since(status: Mapping[str, Any], state: Mapping[str, Any]) -> datetime | None:
+    """Return since when a node prepares a pod: volumes are mounted, an image is pulled; its status says not which."""
+    if status.get("phase") != "Pending" or state.get("waiting", {}).get("reason", "") not in ("", "ContainerCreating"):
+        return None
+    for condition in status.get("conditions", []):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+            return _moment(condition.get("lastTransitionTime"))
+    return None
 
 
 def _trainer_status(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -148,24 +169,26 @@ def _ended(status: Mapping[str, Any], state: Mapping[str, Any]) -> Ended | None:
     """Return how the trainer ended; a pod that failed as a whole (evicted, node lost) has no code."""
     terminated = state.get("terminated")
     if terminated is not None:
-        message = str(terminated.get("message", ""))[-_LONGEST_MESSAGE:]
-        return Ended(int(terminated.get("exitCode", -1)), str(terminated.get("reason", "")), message, _time(terminated))
+        return _end(terminated, str(terminated.get("reason", "")))
     if status.get("phase") == "Failed":
         failed = [each["terminated"] for each in _init_states(status) if each.get("terminated", {}).get("exitCode")]
         if failed:
-            message = str(failed[0].get("message", ""))[-_LONGEST_MESSAGE:]
-            return Ended(int(failed[0]["exitCode"]), "an init container", message, _time(failed[0]))
+            return _end(failed[0], "an init container")
         return Ended(-1, str(status.get("reason", "")), str(status.get("message", ""))[-_LONGEST_MESSAGE:])
     return None
+
+
+def _end(terminated: Mapping[str, Any], reason: str) -> Ended:
+    message = str(terminated.get("message", ""))[-_LONGEST_MESSAGE:]
+    return Ended(int(terminated.get("exitCode", -1)), reason, message, _moment(terminated.get("finishedAt")))
 
 
 def _init_states(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [each.get("state", {}) for each in status.get("initContainerStatuses", [])]
 
 
-def _time(terminated: Mapping[str, Any]) -> datetime | None:
-    text = terminated.get("finishedAt")
-    return None if not text else datetime.fromisoformat(text)
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def _sentence(of: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ Level-triggered: it looks at what is, not at what has happened, so that nothing 
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -14,18 +14,16 @@ from omnilearn_core.api.job import CleanPods
 from omnilearn_core.api.names import ConditionType, Reason
 from omnilearn_core.api.status import ConditionStatus, JobStatus
 
-from . import notes
-from .book import OBJECTS, Book, Verdict
+from . import delays, notes, verdicts
+from .book import OBJECTS, Book
 from .conditions import Facts, Standing, facts_of
-from .hiring import Hiring, hire
+from .hiring import Hiring, due, hire
 from .manifests.pods import template_hash
 from .notes import Note
 from .observed import Assigned, Pod
+from .roster import roster
 from .status import Seen, due_in, member_count, members_in, status_of
-from .workforce import Create, Delete, Workforce, staff, wanted_workers
-
-# How long workers may go on once all samples are committed: to save their model, say
-_FINISH_SECONDS = 300.0
+from .workforce import Create, Delete, Workforce, staff
 
 _RESYNC_SECONDS = 45.0
 _SETTLED_SECONDS = 20.0
@@ -58,7 +56,13 @@ class Decision:
     create: tuple[Create, ...] = ()
     delete: tuple[Delete, ...] = ()
     annotate: tuple[Annotate, ...] = ()
+    ask: tuple[Pod, ...] = ()
+    """Pods whose events are to be read: their nodes do not start them."""
+
     tell: tuple[Note, ...] = ()
+    expire: bool = False
+    """The job has ended long ago and is to be deleted."""
+
     coordinate: bool = True
     """The job should have a coordinator."""
 
@@ -68,15 +72,17 @@ class Decision:
 
 def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     """Decide about a job."""
-    book = _with_verdict(seen, _with_start(seen, book))
+    book = verdicts.with_verdict(seen, _with_start(seen, book))
     job = seen.job.model_copy(update={"status": book.status})
-    over = book.verdict is not None or _has_ended(book.status)
+    over = book.verdict is not None or verdicts.has_ended(book.status)
     counted = frozenset(pod.uid for pod in seen.pods if book.is_counted(pod.worker, pod.attempt))
-    work = staff(job, seen.pods, counted, finished=over, attempts=book.attempts)
-    book = book.counting(work.endings)
-    facts = facts_of(job, _standing(seen, book))
+    members = members_in(seen.view)
+    wanted = {} if over else roster(job, seen.pods, {each.worker: each.samples_per_second for each in members})
+    work = staff(job, wanted, seen.pods, counted, finished=over, attempts=book.attempts)
+    book = book.counting(work.endings, seen.now)
+    facts = facts_of(job, _standing(seen, book, work.create))
     ended = any(facts[kind].holds for kind in (ConditionType.COMPLETE, ConditionType.FAILED) if kind in facts)
-    steady = {member.worker for member in members_in(seen.view)} >= set(wanted_workers(job))
+    steady = {member.worker for member in members} >= set(wanted)
     hiring = Hiring() if over or ended else hire(seen, book, work.create, work.outdated, steady=steady)
     delete = (*_to_delete(seen, work, over=over, ended=ended), *hiring.replace)
     told = [each for each in work.endings if each.pod.uid not in book.let_go]
@@ -88,16 +94,12 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
         create=hiring.create,
         delete=delete,
         annotate=() if ended else _annotations(seen, authorities),
+        ask=() if over else delays.to_ask(seen.pods, book, seen.now),
         tell=tuple(notes.of_endings(told)),
         coordinate=not (ended or job.spec.suspend) or any(pod.running for pod in seen.pods),
-        again=min(_RESYNC_SECONDS, hiring.again),
+        again=min(_RESYNC_SECONDS, hiring.again, delays.next_question(seen.pods, seen.now) or _RESYNC_SECONDS),
     )
-    return _settling(_writing(decision, seen, facts), seen)
-
-
-def _has_ended(status: JobStatus) -> bool:
-    ends = (ConditionType.COMPLETE, ConditionType.FAILED)
-    return any(each.type in ends and each.status is ConditionStatus.TRUE for each in status.conditions)
+    return _expiring(_settling(_writing(decision, seen, facts), seen), seen)
 
 
 def _with_start(seen: Seen, book: Book) -> Book:
@@ -105,34 +107,9 @@ def _with_start(seen: Seen, book: Book) -> Book:
     return replace(book, started=seen.now) if committed and book.started is None else book
 
 
-def _with_verdict(seen: Seen, book: Book) -> Book:
-    """Return the book with the end of the job in it, if there is one: by the coordinator, or by what pods left."""
-    if book.verdict is not None or _has_ended(book.status):
-        return book
-    outcome = None if seen.view is None else seen.view.outcome
-    if outcome is not None:
-        verdict = Verdict(outcome.complete, outcome.why, seen.now, frozenset(outcome.done))
-        return replace(book, verdict=verdict)
-    finished = [pod for pod in seen.pods if _says_done(pod)]
-    if finished:
-        why = f"{finished[0].worker} has left word that the script has come to its end on all members"
-        return replace(book, verdict=Verdict(True, why, seen.now))
-    return book
-
-
-def _says_done(pod: Pod) -> bool:
-    """Tell whether a worker has left the message of one that was released at the end of the job."""
-    if pod.ended is None or pod.ended.code != 0:
-        return False
-    try:
-        said = json.loads(pod.ended.message)
-    except ValueError:
-        return False
-    return isinstance(said, dict) and said.get("type") == "done"
-
-
-def _standing(seen: Seen, book: Book) -> Standing:
+def _standing(seen: Seen, book: Book, to_come: Sequence[Create]) -> Standing:
     verdict = book.verdict
+    pauses = [(create.name, due(create, seen)) for create in to_come]
     hashes = [template_hash(group) for group in seen.job.spec.workers]
     checks = [check for name, check in book.checks.items() if name in hashes or name == OBJECTS]
     return Standing(
@@ -140,14 +117,15 @@ def _standing(seen: Seen, book: Book) -> Standing:
         since=_since(seen, book),
         started=book.started,
         members=member_count(seen, book),
-        pods=seen.pods,
+        pods=delays.explained(seen.pods, book),
         failures=book.failures,
         last_failure=book.last_failure,
-        complete=verdict.why if verdict and verdict.complete and _is_finished(seen, book, verdict) else "",
+        complete=verdicts.completed(seen, book),
         finishing=verdict is not None and verdict.complete,
-        failed=_failed(verdict, book),
+        failed=verdicts.failed(book),
         bad_template=next((each.invalid for each in checks if each.invalid), ""),
         refused=next((each.refused for each in checks if each.refused), ""),
+        pauses=tuple((name, until) for name, until in pauses if until > seen.now),
     )
 
 
@@ -158,22 +136,6 @@ def _since(seen: Seen, book: Book) -> datetime:
         return seen.now
     times = {each.type: each.last_transition_time for each in book.status.conditions if each.status is _FALSE}
     return times.get(ConditionType.SUSPENDED) or times.get(ConditionType.READY) or book.since
-
-
-def _failed(verdict: Verdict | None, book: Book) -> str:
-    if verdict is not None and not verdict.complete:
-        return verdict.why
-    return f"all samples are committed, but {book.late_failure}" if book.late_failure else ""
-
-
-def _is_finished(seen: Seen, book: Book, verdict: Verdict) -> bool:
-    """Tell whether the workers that took part in the end have ended, or have taken too long."""
-    if book.late_failure:
-        return False
-    # Who took part has run, whatever the watch has shown so far; if nobody knows who did, those who run are asked.
-    took_part = [pod for pod in seen.pods if (pod.worker in verdict.workers if verdict.workers else pod.running)]
-    there = [pod for pod in took_part if not pod.over]
-    return not there or seen.now - verdict.at >= timedelta(seconds=_FINISH_SECONDS)
 
 
 def _to_delete(seen: Seen, work: Workforce, *, over: bool, ended: bool) -> tuple[Delete, ...]:
@@ -236,3 +198,12 @@ def _settling(decision: Decision, seen: Seen) -> Decision:
     shares = ", ".join(f"{each.worker} {each.share}" for each in members_in(view)[:8])
     note = Note(Reason.CONVERGED, f"the shares have settled: {shares}; imbalance {100 * view.imbalance:.0f} %")
     return replace(decision, book=replace(book, settled=view.plan), tell=(*decision.tell, note))
+
+
+def _expiring(decision: Decision, seen: Seen) -> Decision:
+    """Return the decision to delete a job that was to be kept only for a while after its end."""
+    kept, status = seen.job.spec.ttl_seconds_after_finished, decision.book.status
+    if kept is None or status.completion_time is None or not verdicts.has_ended(status):
+        return decision
+    left = (status.completion_time + timedelta(seconds=kept) - seen.now).total_seconds()
+    return replace(decision, expire=left <= 0, again=max(0.1, min(decision.again, left)))

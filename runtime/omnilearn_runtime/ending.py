@@ -120,14 +120,11 @@ class Exits:
         if release.failed:
             sys.stderr.write(f"the job has failed: {release.why}\n")
             raise SystemExit(1) from None
-        if not self._leaving:
-            log.info("released: %s", release.why)
-            raise SystemExit(0) from None
         if self._rounds is not None:
             self._faults.pass_by(Point.LEAVING, self._rounds.progress.round)
             self._save(self._rounds)
         log.info("leaving: %s", release.why)
-        raise SystemExit(LEFT) from None
+        raise SystemExit(LEFT if self._leaving else 0) from None
 
     # The end of the script
 

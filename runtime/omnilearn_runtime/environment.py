@@ -34,6 +34,7 @@ class Environment:
     checkpoint_seconds: float = 60.0
     checkpoint_keep: int = 3
     grace_seconds: float = 25.0
+    memory_bound: int | None = None
     termination_file: Path | None = None
     trace_file: Path | None = None
     trace_hashes: bool = False
@@ -87,6 +88,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         checkpoint_seconds=_number(given, names.ENV_CHECKPOINT_SECONDS, 60.0),
         checkpoint_keep=int(_number(given, names.ENV_CHECKPOINT_KEEP, 3)),
         grace_seconds=_number(given, names.ENV_GRACE_SECONDS, 25.0),
+        memory_bound=int(_number(given, names.ENV_MEMORY_BOUND, 0)) or None,
         termination_file=_path(given, names.ENV_TERMINATION_FILE),
         trace_file=_path(given, names.ENV_TRACE_FILE),
         trace_hashes=bool(given.get(names.ENV_TRACE_HASHES)),

@@ -47,9 +47,9 @@ class Session:
         self._saving = Saving(self._environment, self._faults)
         self._membership = self._connect(global_batch)
         self._reporter = Reporter(self._environment.worker, self._membership, lambda: cpu.cpu_quota(environ={}))
-        self._reporter.memory_bound = (
-            None if self._membership.welcome is None else self._membership.welcome.memory_bound
-        )
+        welcome = self._membership.welcome
+        known = (self._environment.memory_bound, None if welcome is None else welcome.memory_bound)
+        self._reporter.memory_bound = min((each for each in known if each), default=None)
         self._trace = Trace(self._environment.trace_file, hashes=self._environment.trace_hashes)
         self._exits = Exits(self._environment, self._membership, self._saving, self._faults)
         self._rounds_or_none: Rounds | None = None

@@ -55,6 +55,14 @@ CHANGES: dict[str, Change] = {
             ),
         ),
     ),
+    "another manager": Change(
+        _JOB,
+        changed(_JOB, "spec.managedBy", "example.com/queue"),
+        (Problem("spec.managedBy", "managedBy cannot change (it is '', not 'example.com/queue'): create another job"),),
+    ),
+    "the same manager": Change(
+        changed(_JOB, "spec.managedBy", "example.com/queue"), changed(_JOB, "spec.managedBy", "example.com/queue")
+    ),
     "a group removed": Change(_JOB, changed(_JOB, "spec.workers", [{**_A, "replicas": 4}]), (_gone("b"),)),
     "a group renamed": Change(_JOB, changed(_JOB, "spec.workers.0.name", "c"), (_gone("a"),)),
     "another device": Change(

@@ -126,7 +126,7 @@ _UNKNOWN = {
         "spec.priority",
         1,
         "there is no field priority: known here are activeDeadlineSeconds, batch, checkpoint, cleanPods, gangScheduler,"
-        " membership, restart, startupDeadlineSeconds, strategy, suspend, ttlSecondsAfterFinished, workers",
+        " managedBy, membership, restart, startupDeadlineSeconds, strategy, suspend, ttlSecondsAfterFinished, workers",
     ),
     "field in snake case": _with(
         "spec.workers.0.min_replicas", 1, "there is no field min_replicas: did you mean minReplicas?"

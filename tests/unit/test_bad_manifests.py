@@ -32,7 +32,7 @@ TOLD: dict[str, list[str]] = {
         "spec.workers: workers is missing: add it (here are only batch, replicas, selector, template)",
         "spec.replicas: there is no field replicas here: it belongs in spec.workers[]",
         "spec.selector: there is no field selector: known here are activeDeadlineSeconds, batch, checkpoint,"
-        " cleanPods, gangScheduler, membership, restart, startupDeadlineSeconds, strategy, suspend,"
+        " cleanPods, gangScheduler, managedBy, membership, restart, startupDeadlineSeconds, strategy, suspend,"
         " ttlSecondsAfterFinished, workers",
         "spec.template: there is no field template here: it belongs in spec.workers[]",
     ],

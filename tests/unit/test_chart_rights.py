@@ -22,12 +22,12 @@ from rendered_chart import (
 pytestmark = needs_helm
 # Each right that the operator's code uses, and no other: group, resource, verbs.
 RIGHTS = {
-    ("omnilearn.dev", "omnilearnjobs", "get list watch"),
+    ("omnilearn.dev", "omnilearnjobs", "delete get list watch"),
     ("omnilearn.dev", "omnilearnjobs/status", "patch"),
     ("", "pods", "create delete get list patch watch"),
     ("", "services", "create get patch"),
     ("networking.k8s.io", "networkpolicies", "create get patch"),
-    ("", "events", "create patch"),
+    ("", "events", "create list patch"),
 }
 
 

@@ -12,8 +12,9 @@ from omnilearn_core.api.names import START_ANEW_EXIT
 from omnilearn_core.endings import Meaning
 from omnilearn_operator.manifests.place import Place
 from omnilearn_operator.manifests.pods import Worker, pod_of, template_hash
-from omnilearn_operator.observed import Ended, Pod, pod_from
-from omnilearn_operator.workforce import Workforce, staff, wanted_workers
+from omnilearn_operator.observed import Assigned, Ended, Pod, pod_from
+from omnilearn_operator.roster import roster
+from omnilearn_operator.workforce import Workforce, staff
 
 
 def job_of(*replicas: int, **spec: Any) -> OmniLearnJob:
@@ -43,7 +44,9 @@ def pod(index: int = 0, attempt: int = 0, **changes: Any) -> Pod:
 
 
 def decide(job: OmniLearnJob, *pods: Pod, **known: Any) -> Workforce:
-    return staff(job, pods, **{"counted": frozenset(), "finished": False, "attempts": {}, **known})
+    known = {"counted": frozenset(), "finished": False, "attempts": {}, **known}
+    wanted = {} if known["finished"] else roster(job, pods, known.pop("speeds", {}))
+    return staff(job, wanted, pods, **known)
 
 
 def created(workforce: Workforce) -> list[tuple[str, int, int]]:
@@ -62,7 +65,7 @@ def test_a_new_job_gets_all_its_workers() -> None:
 
 
 def test_groups_are_filled_in_order_up_to_the_most_workers() -> None:
-    assert list(wanted_workers(job_of(2, 2, membership={"maxWorkers": 3}))) == ["job-a-0", "job-a-1", "job-b-0"]
+    assert list(roster(job_of(2, 2, membership={"maxWorkers": 3}), (), {})) == ["job-a-0", "job-a-1", "job-b-0"]
 
 
 def test_nothing_is_done_when_everything_is_there() -> None:
@@ -128,6 +131,14 @@ def test_pods_of_a_former_template_are_named_with_their_successors() -> None:
     [
         ({"ended": Ended(1, "Error")}, Meaning.FAILED, "job-a-0 exited with 1"),
         ({"ended": Ended(137, "OOMKilled")}, Meaning.FAILED, "job-a-0 exited with 137 (OOMKilled)"),
+        (
+            {"ended": Ended(137, "OOMKilled"), "assigned": Assigned(40, 1, 1)},
+            Meaning.OUT_OF_MEMORY,
+            "job-a-0 was out of memory: its next attempt computes at most 20 samples at once",
+        ),
+        ({"ended": Ended(137, "OOMKilled"), "memory_bound": 1}, Meaning.FAILED, "job-a-0 exited with 137 (OOMKilled)"),
+        ({"leaving": True, "ended": Ended(1)}, Meaning.PREEMPTED, "job-a-0 was told to go"),
+        ({"leaving": True, "ended": Ended(0)}, Meaning.PREEMPTED, "job-a-0 was told to go"),
         ({"ended": Ended(0, "Completed")}, Meaning.FAILED, "job-a-0 ended before the job was complete"),
         ({"ended": Ended(-1, "NodeLost")}, Meaning.PREEMPTED, "job-a-0 was not run: NodeLost"),
         ({"ended": Ended(143)}, Meaning.PREEMPTED, "job-a-0 was told to go"),

@@ -61,7 +61,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- define "omnilearn.rules" -}}
 - apiGroups: [omnilearn.dev]
   resources: [omnilearnjobs]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, delete]
 - apiGroups: [omnilearn.dev]
   resources: [omnilearnjobs/status]
   verbs: [patch]
@@ -76,7 +76,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
   verbs: [get, create, patch]
 - apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [list, create, patch]
 {{- range .Values.gangSchedulers }}
 - apiGroups: [{{ get (dict "native" "scheduling.k8s.io" "volcano" "scheduling.volcano.sh" "coscheduling" "scheduling.x-k8s.io") . }}]
   resources: [podgroups]

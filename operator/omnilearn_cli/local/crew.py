@@ -181,7 +181,7 @@ class Crew:
         match meaning:
             case Meaning.FINISHED:
                 place.finished = True
-            case Meaning.PREEMPTED:
+            case Meaning.PREEMPTED | Meaning.OUT_OF_MEMORY:
                 self.preemptions += 1
             case Meaning.FAILED if over:
                 self.late_failure = exit_.with_words(sentence)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from .base import ApiModel
 from .metadata import ObjectMeta
-from .names import ApiVersion, Kind
+from .names import MANAGER, ApiVersion, Kind
 from .status import JobStatus
 from .template import PodTemplate
 
@@ -135,6 +135,9 @@ class Restart(ApiModel):
     max_failures: Annotated[int, Field(ge=0, le=1000000)] = 3
     """Failures of workers before the job fails. Preemptions are counted apart and never limited."""
 
+    fail_on_exit_codes: Annotated[list[Annotated[int, Field(ge=1, le=255)]], Field(max_length=32)] | None = None
+    """Exit codes of the script after which trying again is of no use: the job fails at once. Left out: none."""
+
 
 class Checkpoint(ApiModel):
     """Where and how often the model is saved."""
@@ -186,8 +189,17 @@ class JobSpec(ApiModel):
     """Which pods go when the job has ended. Running (the default): those in which something still runs, such as a
     sidecar; the others stay for their logs. All: every one. None: none in which the script has ended."""
 
+    managed_by: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    """Which controller minds this job. Left out, or omnilearn.dev/operator: the operator. Another name: the operator
+    leaves the job alone. Cannot be changed."""
+
     gang_scheduler: GangScheduler = GangScheduler.NONE
     """Who places the pods that the job needs all together: none, native, volcano or coscheduling."""
+
+    @property
+    def ours(self) -> bool:
+        """True if the operator minds this job."""
+        return self.managed_by in (None, MANAGER)
 
     @property
     def wanted(self) -> int:

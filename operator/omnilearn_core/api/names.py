@@ -17,6 +17,9 @@ SINGULAR = "omnilearnjob"
 SHORT_NAME = "olj"
 CRD_NAME = f"{PLURAL}.{GROUP}"
 
+# What spec.managedBy says of a job that the operator minds
+MANAGER = f"{GROUP}/operator"
+
 # Labels of everything that belongs to a job
 MANAGED_LABEL = f"{GROUP}/managed"
 JOB_LABEL = f"{GROUP}/job"
@@ -30,6 +33,7 @@ GENERATION_ANNOTATION = f"{GROUP}/generation"
 PLAN_ANNOTATION = f"{GROUP}/plan"
 TEMPLATE_HASH_ANNOTATION = f"{GROUP}/template-hash"
 AUTHORITIES_ANNOTATION = f"{GROUP}/authorities"
+MEMORY_BOUND_ANNOTATION = f"{GROUP}/memory-bound"
 
 # The container of a worker's pod that trains, unless it is the only one
 TRAINER = "trainer"
@@ -48,6 +52,7 @@ ENV_CHECKPOINT_DIR = "OMNILEARN_CHECKPOINT_DIR"
 ENV_CHECKPOINT_SECONDS = "OMNILEARN_CHECKPOINT_SECONDS"
 ENV_CHECKPOINT_KEEP = "OMNILEARN_CHECKPOINT_KEEP"
 ENV_CPU_QUOTA = "OMNILEARN_CPU_QUOTA"
+ENV_MEMORY_BOUND = "OMNILEARN_MEMORY_BOUND"
 ENV_THREADS = "OMNILEARN_THREADS"
 OMP_THREADS = "OMP_NUM_THREADS"
 ENV_GRACE_SECONDS = "OMNILEARN_GRACE_SECONDS"
@@ -104,6 +109,7 @@ class Reason(StrEnum):
     WORKER_LEFT = "WorkerLeft"
     WORKER_FAILED = "WorkerFailed"
     WORKER_PREEMPTED = "WorkerPreempted"
+    WORKER_OUT_OF_MEMORY = "WorkerOutOfMemory"
     COORDINATOR_ADOPTED = "CoordinatorAdopted"
     REGROUPED = "Regrouped"
     CONVERGED = "Converged"

@@ -44,8 +44,8 @@ def template_hash(group: WorkerGroup) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def pod_of(job: OmniLearnJob, worker: Worker, attempt: int, place: Place) -> Manifest:
-    """Return the pod of an attempt of a worker."""
+def pod_of(job: OmniLearnJob, worker: Worker, attempt: int, place: Place, memory_bound: int | None = None) -> Manifest:
+    """Return the pod of an attempt of a worker; ``memory_bound`` if earlier ones were out of memory."""
     template = deepcopy(worker.group.template.to_manifest())
     name = names.worker_name(job.metadata.name, worker.group.name, worker.index)
     spec = template["spec"]
@@ -68,6 +68,9 @@ def pod_of(job: OmniLearnJob, worker: Worker, attempt: int, place: Place) -> Man
     metadata = _metadata(job, worker, attempt, place, template.get("metadata", {}))
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     enrol(job, pod)
+    if memory_bound is not None:
+        metadata["annotations"][names.MEMORY_BOUND_ANNOTATION] = str(memory_bound)
+        trainer["env"].insert(0, {"name": names.ENV_MEMORY_BOUND, "value": str(memory_bound)})
     return pod
 
 

@@ -11,6 +11,15 @@ _GONE = "oldSelf.workers.filter(o, !self.workers.exists(n, n.name == o.name))"
 _MOVED = "self.workers.filter(n, oldSelf.workers.exists(o, o.name == n.name && o.device != n.device))"
 
 
+def _manager(of: str) -> str:
+    return f"(has({of}.managedBy) ? {of}.managedBy : '')"
+
+
+def _manager_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
+    before, after = old.spec.managed_by or "", new.spec.managed_by or ""
+    return (before, after) if before != after else None
+
+
 def _batch_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
     before, after = old.spec.batch.global_, new.spec.batch.global_
     return (before, after) if before != after else None
@@ -51,6 +60,15 @@ RULES: tuple[Rule, ...] = (
         cel="self.strategy.type == oldSelf.strategy.type",
         values=("oldSelf.strategy.type", "self.strategy.type"),
         broken=_strategy_changed,
+        on_change=True,
+    ),
+    Rule(
+        at="spec",
+        field="managedBy",
+        sentence="managedBy cannot change (it is '%s', not '%s'): create another job",
+        cel=f"{_manager('self')} == {_manager('oldSelf')}",
+        values=(_manager("oldSelf"), _manager("self")),
+        broken=_manager_changed,
         on_change=True,
     ),
     Rule(

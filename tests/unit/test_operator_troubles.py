@@ -1,0 +1,149 @@
+"""What goes wrong with workers, and what a job does about it: memory, exit codes, pauses, pods that do not start."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from decisions import book_of, condition, look, reasons
+from omnilearn_core.api.status import JobStatus
+from omnilearn_operator.book import Delay
+from omnilearn_operator.delays import reason_in
+from omnilearn_operator.executor import Executor
+from omnilearn_operator.manifests.place import Place
+from omnilearn_operator.observed import Assigned, Ended, pod_from
+from omnilearn_operator.reconcile import Decision
+from omnilearn_operator.recorder import Recorder
+from omnilearn_operator.registry import Key, Registry
+from operations import NOW, MemoryApi, job_of, member, pod, view_of
+
+KILLED = Ended(137, "OOMKilled", at=NOW - timedelta(seconds=5))
+KEY = Key("team", "job")
+
+
+def perform(decision: Decision, api: MemoryApi, **spec: Any) -> None:
+    executor = Executor(api, Registry(), Recorder(api), lambda _: Place("wss://here", "ca"))
+    asyncio.run(executor.perform(KEY, job_of(**spec), decision, NOW))
+
+
+# Memory
+
+
+def test_a_worker_out_of_memory_comes_back_with_half_of_what_it_had_and_costs_no_failure() -> None:
+    decision = look(job_of(1), pod(running=False, ended=KILLED, assigned=Assigned(40, 1, 1)))
+    (create,) = decision.create
+    assert (create.attempt, create.memory_bound, decision.book.failures) == (1, 20, 0)
+    assert reasons(decision) == ["WorkerOutOfMemory"]
+
+
+def test_a_worker_that_is_out_of_memory_with_one_sample_has_failed() -> None:
+    decision = look(job_of(1), pod(running=False, ended=KILLED, assigned=Assigned(40, 1, 1), memory_bound=1))
+    assert (decision.book.failures, decision.create[0].memory_bound) == (1, None)
+
+
+def test_what_was_learned_of_the_memory_outlives_a_preemption() -> None:
+    assert look(job_of(1), pod(leaving=True, memory_bound=8)).create[0].memory_bound == 8
+
+
+def test_a_pod_carries_what_was_learned_of_the_memory() -> None:
+    api = MemoryApi()
+    perform(look(job_of(1), pod(running=False, ended=KILLED, assigned=Assigned(40, 1, 1))), api, replicas=1)
+    made = pod_from(api.objects["Pod", "job-a-0-1"])
+    assert made is not None
+    assert made.memory_bound == 20
+    environment = api.objects["Pod", "job-a-0-1"]["spec"]["containers"][0]["env"]
+    assert {"name": "OMNILEARN_MEMORY_BOUND", "value": "20"} in environment
+
+
+# Exit codes
+
+
+def test_an_exit_code_that_the_job_names_fails_it_at_once() -> None:
+    job = job_of(2, restart={"failOnExitCodes": [3]})
+    decision = look(job, pod(running=False, ended=Ended(3, message="no such dataset", at=NOW)), pod(1))
+    assert (condition(decision, "Failed"), decision.create) == (("True", "ScriptFailed"), ())
+    assert decision.status is not None
+    assert "exited with 3" in decision.status.conditions[0].message
+    assert "no such dataset" in decision.status.conditions[0].message
+
+
+def test_other_exit_codes_are_tried_again() -> None:
+    failed = pod(running=False, ended=Ended(4, at=NOW - timedelta(seconds=9)))
+    assert look(job_of(1, restart={"failOnExitCodes": [3]}), failed).create
+
+
+# Pauses
+
+
+def test_when_a_worker_is_tried_again_is_told() -> None:
+    failed = pod(1, running=False, ended=Ended(1, at=NOW))
+    decision = look(job_of(2), pod(0), failed, view=view_of([member(0)]))
+    assert decision.status is not None
+    degraded = next(each for each in decision.status.conditions if each.type == "Degraded")
+    assert "job-a-1 is tried again at 10:01:01 UTC" in degraded.message
+
+
+# Pods that do not start
+
+
+def test_events_are_read_of_a_pod_that_its_node_does_not_start() -> None:
+    slow = pod(running=False, creating_since=NOW - timedelta(seconds=4))
+    assert look(job_of(1), slow).ask == (slow,)
+    assert look(job_of(1), pod(running=False, creating_since=NOW - timedelta(seconds=1))).ask == ()
+
+
+def test_events_of_a_pod_are_not_read_all_the_time() -> None:
+    slow = pod(running=False, creating_since=NOW - timedelta(seconds=60))
+    known = {"uid-0-0": Delay("", NOW - timedelta(seconds=2))}
+    assert look(job_of(1), slow, delays=known).ask == ()
+    assert look(job_of(1), slow, delays=known, now=NOW + timedelta(seconds=9)).ask == (slow,)
+
+
+def test_what_events_say_of_a_pod_is_in_the_condition() -> None:
+    slow = pod(running=False, creating_since=NOW - timedelta(seconds=60))
+    decision = look(job_of(1), slow, delays={"uid-0-0": Delay("FailedMount: no such ConfigMap", NOW)})
+    assert decision.status is not None
+    assert "job-a-0-0: FailedMount: no such ConfigMap" in decision.status.conditions[0].message
+
+
+def test_the_newest_warning_is_what_counts() -> None:
+    events = [
+        {"type": "Warning", "reason": "FailedMount", "message": "old", "lastTimestamp": "2026-11-16T10:00:00Z"},
+        {"type": "Warning", "reason": "FailedMount", "message": "new", "lastTimestamp": "2026-11-16T10:00:05Z"},
+        {"type": "Normal", "reason": "Scheduled", "message": "fine", "lastTimestamp": "2026-11-16T10:00:09Z"},
+    ]
+    assert (reason_in(events), reason_in([])) == ("FailedMount: new", "")
+
+
+def test_events_that_cannot_be_read_hold_up_nothing() -> None:
+    api, slow = MemoryApi(), pod(running=False, creating_since=NOW - timedelta(seconds=4))
+    perform(look(job_of(1), slow), api)
+    assert api.did("list", "Event")
+
+
+# After the end
+
+
+def ended(seconds_ago: float) -> JobStatus:
+    at = (NOW - timedelta(seconds=seconds_ago)).isoformat()
+    condition = {"type": "Complete", "status": "True", "reason": "AllSamplesCommitted", "lastTransitionTime": at}
+    return JobStatus.from_manifest({"phase": "Complete", "conditions": [condition], "completionTime": at})
+
+
+def test_a_job_is_deleted_when_its_time_after_the_end_is_over() -> None:
+    job = job_of(1, ttlSecondsAfterFinished=60)
+    assert look(job, book=book_of(job, status=ended(61))).expire
+    early = look(job, book=book_of(job, status=ended(50)))
+    assert (early.expire, round(early.again)) == (False, 10)
+
+
+def test_a_job_that_runs_or_has_no_such_time_is_not_deleted() -> None:
+    assert not look(job_of(1, ttlSecondsAfterFinished=0), pod(), view=view_of([member()])).expire
+    assert not look(job_of(1), book=book_of(job_of(1), status=ended(10_000))).expire
+
+
+def test_only_the_very_job_that_has_ended_is_deleted() -> None:
+    api, job = MemoryApi(), job_of(1, ttlSecondsAfterFinished=0)
+    perform(look(job, book=book_of(job, status=ended(1))), api)
+    assert api.did("delete", "OmniLearnJob") == ["job"]
