@@ -18,7 +18,7 @@ _SECONDS = 300
 
 def helm(cluster: Cluster, *words: str) -> str:
     """Run helm in the operator's namespace; FailedError with its words if it fails."""
-    command = [str(cluster.helm), *words, "--namespace", SYSTEM, "--timeout", f"{_SECONDS}s"]
+    command = [str(cluster.helm), *words, "--namespace", SYSTEM]
     done = subprocess.run(
         command, env=cluster.environment, capture_output=True, text=True, check=False, timeout=_SECONDS + 30
     )

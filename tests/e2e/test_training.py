@@ -12,14 +12,18 @@ from .jobs import Manifest, group, job
 from .kube import Kube
 
 JOB = "digits"
-_SAMPLES = 1437 * 40
+_EPOCHS = 20
+_SAMPLES = 1437 * _EPOCHS
+_CPUS = {"digits-gpu-0": 0.8, "digits-cpu-0": 0.3, "digits-cpu-1": 0.3}
 
 
 @pytest.fixture(scope="module")
 def running(shared_kube: Kube) -> Kube:
     """A job with a "gpu" group (an extended resource, more CPU) and a "cpu" group, training."""
-    big = group("gpu", "800m", limits={"example.com/gpu": "1"}, EPOCHS="40")
-    small = group("cpu", "300m", replicas=2, EPOCHS="40")
+    # A net that is large enough for a step to take longer than the periods in which CPU limits are kept.
+    epochs, width = str(_EPOCHS), "96"
+    big = group("gpu", "800m", limits={"example.com/gpu": "1"}, EPOCHS=epochs, WIDTH=width)
+    small = group("cpu", "300m", replicas=2, EPOCHS=epochs, WIDTH=width)
     shared_kube.apply(job(JOB, big, small, membership={"minWorkers": 3}))
     shared_kube.until("three members train", lambda: members(shared_kube) == 3, 240)
     return shared_kube
@@ -44,10 +48,10 @@ def annotated(pod: Manifest) -> tuple[str, int]:
 
 def test_shares_settle_in_proportion_to_the_limits(running: Kube) -> None:
     def settled() -> bool:
-        found = shares(running)
-        big, small = found.get("digits-gpu-0", 0), [found.get(f"digits-cpu-{i}", 0) for i in (0, 1)]
-        # 0.8 of 1.4 CPUs, and 0.3 of them each
-        return abs(big - 146) <= 25 and all(abs(each - 55) <= 16 for each in small) and sum(found.values()) > 0
+        found, total = shares(running), sum(_CPUS.values())
+        given = sum(found.values())
+        parts = {worker: cpus / total for worker, cpus in _CPUS.items()}
+        return bool(found) and all(abs(found[worker] / given - part) <= 0.1 * part for worker, part in parts.items())
 
     running.until("the shares follow the CPU limits", settled, 120)
 

@@ -1,0 +1,79 @@
+"""Small things that happen in the life of a job, each with a sentence or a consequence that a user expects."""
+
+from __future__ import annotations
+
+import time
+
+from .jobs import group, job, tiny
+from .kube import Kube
+
+
+def told(kube: Kube, name: str, words: str, kind: str = "Ready") -> bool:
+    return words in kube.condition(name, kind).get("message", "")
+
+
+def test_a_missing_config_map_is_told_within_seconds(kube: Kube) -> None:
+    made = tiny("lost", volumeMounts=[{"name": "settings", "mountPath": "/settings"}])
+    volume = {"name": "settings", "configMap": {"name": "no-such-settings"}}
+    made["spec"]["workers"][0]["template"]["spec"]["volumes"] = [volume]
+    kube.apply(made)
+    kube.until("the pod is given to a node", lambda: _scheduled(kube, "lost"), 30)
+    began = time.monotonic()
+    kube.until("told", lambda: told(kube, "lost", 'configmap "no-such-settings" not found'), 30)
+    assert time.monotonic() - began < 15  # the goal is 10 s, the rest is kubectl on a busy machine
+
+
+def _scheduled(kube: Kube, name: str) -> bool:
+    conditions = [each for pod in kube.pods(name) for each in pod["status"].get("conditions", [])]
+    return any(each["type"] == "PodScheduled" and each["status"] == "True" for each in conditions)
+
+
+def test_a_missing_claim_is_told(kube: Kube) -> None:
+    made = tiny("unsaved")
+    made["spec"]["checkpoint"] = {"claimName": "no-such-claim"}
+    kube.apply(made)
+    kube.until("told", lambda: told(kube, "unsaved", 'persistentvolumeclaim "no-such-claim" not found'), 30)
+
+
+def test_a_quota_is_told_and_the_others_train(kube: Kube) -> None:
+    quota = {"hard": {"pods": "1"}}
+    kube.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": quota})
+    kube.apply(job("few", group("a", "500m", replicas=2, EPOCHS="2000", WIDTH="8")))
+    kube.until("one trains", lambda: kube.status("few").get("workers", {}).get("members") == 1, 120)
+    kube.until("told", lambda: "exceeded quota" in kube.condition("few", "Degraded").get("message", ""), 30)
+    kube.run("delete", "resourcequota", "few")
+    kube.until("both train", lambda: kube.status("few")["workers"]["members"] == 2, 120)
+
+
+def test_an_exit_code_that_the_job_names_fails_it_at_once(kube: Kube) -> None:
+    made = tiny("hopeless", command=["python", "-c", "import sys; print('no licence'); sys.exit(42)"])
+    made["spec"]["restart"] = {"maxFailures": 100, "failOnExitCodes": [42]}
+    kube.apply(made)
+    kube.until("failed", lambda: kube.condition("hopeless", "Failed").get("status") == "True", 60)
+    assert told(kube, "hopeless", "hopeless-a-0 exited with 42", "Failed")
+    assert len(kube.pods("hopeless")) == 1
+
+
+def test_a_worker_that_fails_is_tried_again_at_a_time_that_is_told(kube: Kube) -> None:
+    made = tiny("stubborn", command=["python", "-c", "raise SystemExit(1)"])
+    made["spec"]["restart"] = {"maxFailures": 100}
+    kube.apply(made)
+    kube.until("told", lambda: told(kube, "stubborn", "stubborn-a-0 is tried again at "), 60)
+
+
+def test_a_job_that_somebody_else_minds_is_left_alone(kube: Kube) -> None:
+    foreign = tiny("foreign")
+    foreign["spec"]["managedBy"] = "example.com/queue"
+    kube.apply(foreign)
+    kube.apply(tiny("own"))
+    kube.until("the other one has begun", lambda: bool(kube.pods("own")), 60)
+    assert (kube.pods("foreign"), kube.status("foreign")) == ([], {})
+
+
+def test_a_job_goes_when_its_time_after_the_end_is_over(kube: Kube) -> None:
+    made = tiny("brief")
+    made["spec"]["ttlSecondsAfterFinished"] = 3
+    kube.apply(made)
+    kube.until("complete", lambda: kube.status("brief").get("phase") == "Complete", 180)
+    kube.until("gone", lambda: kube.get("omnilearnjob", "brief") is None, 30)
+    kube.until("its pods, too", lambda: not kube.pods("brief"), 60)
