@@ -176,7 +176,7 @@ def _degraded(job: OmniLearnJob, standing: Standing, *, ready: bool) -> Fact:
     if not ready or standing.finishing or standing.members >= job.spec.most:
         return Fact(False, Reason.ENOUGH_WORKERS if ready else Reason.WAITING_FOR_WORKERS)
     why = f"{standing.members} of the {job.spec.most} workers that are wanted train"
-    return Fact(True, Reason.FEWER_WORKERS_THAN_WANTED, why + _trouble(standing))
+    return Fact(True, Reason.FEWER_WORKERS_THAN_WANTED, why + _why_not(standing))
 
 
 def _why_not(standing: Standing) -> str:

@@ -84,7 +84,7 @@ def namespace(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Ku
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Attach what has happened in the namespace to a test that fails."""
     report = yield
-    kube = next((found for node in item.listchain() if (found := getattr(node, "kube", None))), None)
+    kube = next((found for node in reversed(item.listchain()) if (found := getattr(node, "kube", None))), None)
     if report.failed and kube is not None:
         report.sections.append(("the namespace", kube.story()))
         report.sections.append(("the operator", Kube(kube.cluster, SYSTEM).story()[-8000:]))

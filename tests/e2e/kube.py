@@ -59,6 +59,12 @@ class Kube:
         conditions: list[Manifest] = self.status(job).get("conditions", [])
         return next((each for each in conditions if each["type"] == kind), {})
 
+    def members(self, job: str) -> int:
+        """Return how many members train a job: none before its first step is told."""
+        status = self.status(job)
+        found: int = status.get("workers", {}).get("members", 0) if status.get("step") else 0
+        return found
+
     def pods(self, job: str) -> list[Manifest]:
         """Return the pods of a job."""
         return self.every("pods", f"omnilearn.dev/job={job}")

@@ -16,7 +16,7 @@ JOB = "digits"
 def running(shared_kube: Kube) -> Kube:
     """A job of two workers that trains for long."""
     shared_kube.apply(job(JOB, group("a", "500m", replicas=2, EPOCHS="4000")))
-    shared_kube.until("two members train", lambda: len(shares(shared_kube)) == 2, 240)
+    shared_kube.until("two members train", lambda: shared_kube.members(JOB) == 2, 240)
     return shared_kube
 
 
@@ -52,7 +52,7 @@ def test_a_deleted_pod_is_replaced_and_joins_while_the_others_go_on(running: Kub
     step, survivor = running.status(JOB)["step"], uids(running)["digits-a-0-0"]
     running.run("delete", "pod", "digits-a-1-0", "--wait=false")
     running.until("the next attempt has a share", lambda: "digits-a-1-1" in uids(running), 30)
-    running.until("both train again", lambda: running.status(JOB)["workers"]["members"] == 2, 240)
+    running.until("both train again", lambda: running.members(JOB) == 2, 240)
     assert running.status(JOB)["step"] > step
     assert uids(running)["digits-a-0-0"] == survivor
     assert running.status(JOB)["workers"]["preemptions"] == 1

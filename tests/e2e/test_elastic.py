@@ -1,4 +1,4 @@
-"""Workers come and go while a job trains: scaled, evicted, out of memory, suspended, all gone at once."""
+"""Workers come and go while a job trains: scaled, evicted, suspended, all gone at once."""
 
 from __future__ import annotations
 
@@ -12,18 +12,6 @@ from .storage import make_claim
 
 JOB = "digits"
 
-# Takes more memory than it may, once, as soon as it has a share.
-_GREEDY = """
-import os, runpy, threading, time
-def grow():
-    while not os.path.getsize("/var/run/omnilearn/share"):
-        time.sleep(0.2)
-    held = [bytearray(b"x" * (64 << 20)) for _ in range(64)]
-if os.environ["OMNILEARN_WORKER"].endswith("-1") and "OMNILEARN_MEMORY_BOUND" not in os.environ:
-    threading.Thread(target=grow, daemon=True).start()
-runpy.run_path("train.py", run_name="__main__")
-"""
-
 
 @pytest.fixture(scope="module")
 def running(shared_kube: Kube) -> Kube:
@@ -35,13 +23,8 @@ def running(shared_kube: Kube) -> Kube:
         each["template"]["spec"]["terminationGracePeriodSeconds"] = 10
     spec = {"membership": {"maxWorkers": 3}, "checkpoint": {"claimName": claim, "everySeconds": 5}}
     shared_kube.apply(job(JOB, big, small, **spec))
-    shared_kube.until("three members train", lambda: members(shared_kube) == 3, 240)
+    shared_kube.until("three members train", lambda: shared_kube.members(JOB) == 3, 240)
     return shared_kube
-
-
-def members(kube: Kube) -> int:
-    found: int = kube.status(JOB).get("workers", {}).get("members", 0)
-    return found
 
 
 def workers(kube: Kube) -> set[str]:
@@ -57,11 +40,11 @@ def _over(pod: Manifest) -> bool:
 def test_scaling_down_lets_a_slow_worker_go_and_scaling_up_brings_it_back(running: Kube) -> None:
     before = running.status(JOB)
     running.run("scale", "olj", JOB, "--replicas=2")
-    running.until("two train", lambda: members(running) == 2, 60)
+    running.until("two train", lambda: running.members(JOB) == 2, 60)
     assert "digits-a-0" in workers(running)
     assert len(workers(running)) == 2
     running.run("scale", "olj", JOB, "--replicas=3")
-    running.until("three train", lambda: members(running) == 3, 120)
+    running.until("three train", lambda: running.members(JOB) == 3, 120)
     after = running.status(JOB)
     assert after["step"] > before["step"]
     assert (after["workers"]["failures"], after["workers"]["preemptions"]) == (0, 0)
@@ -78,7 +61,7 @@ def test_an_evicted_pod_is_a_preemption_and_is_replaced(running: Kube) -> None:
     path = f"/api/v1/namespaces/{running.namespace}/pods/{name}/eviction"
     running.run("create", "--raw", path, "--filename", "-", given=json.dumps(body))
     running.until("it is counted", lambda: running.status(JOB)["workers"]["preemptions"] == 1, 30)
-    running.until("three train", lambda: members(running) == 3, 120)
+    running.until("three train", lambda: running.members(JOB) == 3, 120)
     assert any(reason == "WorkerPreempted" for reason, _ in running.events(JOB))
     assert running.status(JOB)["workers"]["failures"] == 0
 
@@ -88,31 +71,15 @@ def test_a_suspended_job_keeps_its_progress_and_goes_on(running: Kube) -> None:
     running.run("patch", "olj", JOB, "--type=merge", "--patch", '{"spec": {"suspend": true}}')
     running.until("suspended", lambda: running.status(JOB)["phase"] == "Suspended" and not workers(running), 60)
     running.run("patch", "olj", JOB, "--type=merge", "--patch", '{"spec": {"suspend": false}}')
-    running.until("three train", lambda: members(running) == 3, 120)
+    running.until("three train", lambda: running.members(JOB) == 3, 120)
     assert running.until("it has gone on", lambda: running.status(JOB)["step"] > step, 60)
 
 
 def test_a_job_that_has_lost_everybody_resumes_from_its_last_checkpoint(running: Kube) -> None:
     step = running.status(JOB)["step"]
     running.run("delete", "pods", "--selector", f"omnilearn.dev/job={JOB}", "--grace-period=0", "--force")
-    running.until("it waits", lambda: members(running) == 0, 60)
-    running.until("three train", lambda: members(running) == 3, 180)
+    running.until("it waits", lambda: running.members(JOB) == 0, 60)
+    running.until("three train", lambda: running.members(JOB) == 3, 180)
     resumed = running.status(JOB)["step"]
     assert resumed > step / 2  # far from the start: it has saved every five seconds
     assert running.status(JOB)["workers"]["failures"] == 0
-
-
-def test_a_worker_out_of_memory_comes_back_with_a_smaller_bound(kube: Kube) -> None:
-    made = group("a", "500m", replicas=2, EPOCHS="4000")
-    trainer = made["template"]["spec"]["containers"][0]
-    trainer |= {"command": ["python", "-c", _GREEDY], "resources": {"limits": {"cpu": "500m", "memory": "1500Mi"}}}
-    kube.apply(job("greedy", made))
-    kube.until("it is told", lambda: any(reason == "WorkerOutOfMemory" for reason, _ in kube.events("greedy")), 180)
-    kube.until("both train", lambda: kube.status("greedy")["workers"]["members"] == 2, 120)
-    pods = [pod["metadata"] for pod in kube.pods("greedy") if not _over(pod)]
-    bounds = {
-        each["labels"]["omnilearn.dev/worker"]: each["annotations"].get("omnilearn.dev/memory-bound") for each in pods
-    }
-    assert bounds["greedy-a-0"] is None
-    assert int(bounds["greedy-a-1"] or 0) > 0
-    assert kube.status("greedy")["workers"]["failures"] == 0

@@ -36,7 +36,7 @@ except InvalidStatus as error:
 def running(shared_kube: Kube) -> Kube:
     """A job of two workers that trains for long."""
     shared_kube.apply(job(JOB, group("a", "500m", replicas=2, EPOCHS="4000")))
-    shared_kube.until("two members train", lambda: len(shared_kube.status(JOB).get("members", [])) == 2, 240)
+    shared_kube.until("two members train", lambda: shared_kube.members(JOB) == 2, 240)
     return shared_kube
 
 

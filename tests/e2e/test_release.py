@@ -23,7 +23,7 @@ _OPERATOR = "app.kubernetes.io/name=omnilearn-operator"
 def running(shared_kube: Kube) -> Iterator[Kube]:
     """A job of two workers that trains for long; whatever happens, the operator is there afterwards."""
     shared_kube.apply(job(JOB, group("a", "500m", replicas=2, EPOCHS="4000")))
-    shared_kube.until("two members train", lambda: len(shared_kube.status(JOB).get("members", [])) == 2, 240)
+    shared_kube.until("two members train", lambda: shared_kube.members(JOB) == 2, 240)
     yield shared_kube
     release(shared_kube.cluster)
 

@@ -25,14 +25,8 @@ def running(shared_kube: Kube) -> Kube:
     big = group("gpu", "800m", limits={"example.com/gpu": "1"}, EPOCHS=epochs, WIDTH=width)
     small = group("cpu", "300m", replicas=2, EPOCHS=epochs, WIDTH=width)
     shared_kube.apply(job(JOB, big, small, membership={"minWorkers": 3}))
-    shared_kube.until("three members train", lambda: members(shared_kube) == 3, 240)
+    shared_kube.until("three members train", lambda: shared_kube.members(JOB) == 3, 240)
     return shared_kube
-
-
-def members(kube: Kube) -> int:
-    """Return how many members the status has."""
-    found: int = kube.status(JOB).get("workers", {}).get("members", 0)
-    return found
 
 
 def shares(kube: Kube) -> dict[str, int]:
