@@ -55,6 +55,58 @@ def test_scaling_below_what_is_needed_is_refused_in_our_words(running: Kube) -> 
         running.run("scale", "olj", JOB, "--replicas=4")
 
 
+def test_an_autoscaler_can_read_the_number_of_workers(running: Kube) -> None:
+    target = {"apiVersion": "omnilearn.dev/v1alpha1", "kind": "OmniLearnJob", "name": JOB}
+    metric = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+    }
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3, "metrics": [metric]}
+    running.apply(
+        {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": JOB}, "spec": spec}
+    )
+    running.until("it can read the scale", lambda: "SucceededGetScale" in _reasons_of_the_autoscaler(running), 60)
+    running.run("delete", "hpa", JOB)
+
+
+def _reasons_of_the_autoscaler(kube: Kube) -> set[str]:
+    found = kube.get("hpa", JOB) or {}
+    return {each["reason"] for each in found.get("status", {}).get("conditions", [])}
+
+
+def test_another_law_takes_effect_while_the_job_trains(running: Kube) -> None:
+    pods = uids(running)
+    running.run("patch", "olj", JOB, "--type=merge", "--patch", '{"spec": {"batch": {"law": "Uniform"}}}')
+    running.until("all have the same share", lambda: len(shares(running)) == 3 and spread(running) <= 1, 60)
+    running.run("patch", "olj", JOB, "--type=merge", "--patch", '{"spec": {"batch": {"law": "Affine"}}}')
+    running.until("the largest has more", lambda: shares(running).get("digits-a-0", 0) > 100, 60)
+    assert uids(running) == pods
+
+
+def shares(kube: Kube) -> dict[str, int]:
+    return {each["worker"]: each["share"] for each in kube.status(JOB).get("members", [])}
+
+
+def spread(kube: Kube) -> int:
+    return max(shares(kube).values()) - min(shares(kube).values())
+
+
+def uids(kube: Kube) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in kube.pods(JOB) if not _over(pod)}
+
+
+def test_a_changed_template_replaces_the_pods_of_its_group_and_no_others(running: Kube) -> None:
+    before = uids(running)
+    path = "/spec/workers/0/template/spec/containers/0/env/-"
+    patch = [{"op": "add", "path": path, "value": {"name": "COLOUR", "value": "blue"}}]
+    running.run("patch", "olj", JOB, "--type=json", "--patch", json.dumps(patch))
+    running.until("it is replaced", lambda: "digits-a-0-0" in before and "digits-a-0-1" in uids(running), 60)
+    running.until("three train", lambda: running.members(JOB) == 3, 120)
+    kept = {name: uid for name, uid in uids(running).items() if name in before}
+    assert kept == {name: uid for name, uid in before.items() if not name.startswith("digits-a")}
+    assert running.status(JOB)["workers"]["preemptions"] == 0
+
+
 def test_an_evicted_pod_is_a_preemption_and_is_replaced(running: Kube) -> None:
     name = next(pod["metadata"]["name"] for pod in running.pods(JOB) if not _over(pod))
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": running.namespace}}
