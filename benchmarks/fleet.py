@@ -22,7 +22,7 @@ from typing import Any, Self
 from omnilearn_cli.local.limits import open_limits
 from omnilearn_coordinator.credentials import Tokens
 from omnilearn_coordinator.service import Coordinator
-from omnilearn_coordinator.settings import GroupSettings, JobSettings
+from omnilearn_coordinator.settings import JobSettings
 from omnilearn_coordinator.view import JobView
 
 _JOB = "bench"
@@ -136,9 +136,7 @@ def settings_for(names: Sequence[str], way: tuple[str, int | None], batch: int) 
     """Return the settings of a job of these workers, by a law and the percent that it leaves to whoever is early."""
     law, percent = way
     settings = JobSettings(name=_JOB, global_batch=batch, law=law, fewest=len(names), most=len(names))
-    return replace(
-        settings, tail_percent=percent, expected=len(names), groups={name: GroupSettings("w") for name in names}
-    )
+    return replace(settings, tail_percent=percent, expected=len(names))
 
 
 class Desk:

@@ -208,7 +208,9 @@ class Driver:
             return
         if report.steps:
             self.measured[worker] = report
-        if report.memory_bound is not None:
+        if report.memory_bound is None:
+            self._memory_bounds.pop(worker, None)
+        else:
             self._memory_bounds[worker] = report.memory_bound
         if self.leading is None or report.step >= self.leading.step:
             self.leading = report

@@ -44,7 +44,7 @@ class JobSettings:
     """How long members that have built a generation may take to enter it: a step, and the transfer of the model."""
 
     groups: Mapping[str, GroupSettings] = field(default_factory=dict)
-    """The group of each worker, by the worker's name."""
+    """The groups, by the name of their workers without its number."""
 
     @property
     def formation_timeout(self) -> float:
@@ -53,18 +53,18 @@ class JobSettings:
 
     def group_of(self, worker: str) -> GroupSettings:
         """Return the group of a worker; of one that is not in the manifest, a group of its own."""
-        return self.groups.get(worker) or GroupSettings(worker.rpartition("-")[0])
+        name = worker.rpartition("-")[0]
+        return self.groups.get(name) or GroupSettings(name)
 
 
 def settings_of(job: OmniLearnJob) -> JobSettings:
     """Return what the coordinator has to know of a job."""
     spec = job.spec
     groups = {
-        worker_name(job.metadata.name, group.name, index): GroupSettings(
+        worker_name(job.metadata.name, group.name, 0).rpartition("-")[0]: GroupSettings(
             group.name, str(group.device), None if group.capacity is None else float(group.capacity)
         )
         for group in spec.workers
-        for index in range(group.replicas)
     }
     return JobSettings(
         name=job.metadata.name,

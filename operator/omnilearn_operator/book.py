@@ -56,6 +56,8 @@ class Delay:
 
     why: str
     asked: datetime
+    times: int = 1
+    """How often was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,9 @@ class Book:
 
     applied: int | None = None
     """The version of the spec for which Service, NetworkPolicy and PodGroup were applied."""
+
+    annotated: datetime | None = None
+    """When shares were last written to pods."""
 
     settled: int = 0
     """The plan of which was last told that it has settled."""

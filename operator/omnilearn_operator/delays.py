@@ -4,29 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from omnilearn_core.endings import back_off
 
 from .book import Book
 from .observed import Pod
 
 # Most pods are started within this time, and nobody has to be asked.
 _USUAL = timedelta(seconds=3)
-_ASK_AGAIN = timedelta(seconds=10)
+_FIRST_SECONDS, _LONGEST_SECONDS = 5.0, 60.0
 _MOST_ASKED = 3
 _LONGEST = 1000
 
 
 def to_ask(pods: Iterable[Pod], book: Book, now: datetime) -> tuple[Pod, ...]:
     """Return the pods whose events should be read now; a few stand for all."""
-    slow = [pod for pod in pods if _is_slow(pod, now)][:_MOST_ASKED]
-    return tuple(pod for pod in slow if pod.uid not in book.delays or now - book.delays[pod.uid].asked >= _ASK_AGAIN)
+    return tuple(pod for pod, at in _questions(pods, book) if at <= now)
 
 
-def next_question(pods: Iterable[Pod], now: datetime) -> float | None:
+def next_question(pods: Iterable[Pod], book: Book, now: datetime) -> float | None:
     """Return in how many seconds a pod may have to be asked about; None if all run."""
-    starting = [pod.creating_since for pod in pods if pod.creating_since is not None and not pod.over]
-    return max(0.5, (max(starting) + _USUAL - now).total_seconds()) if starting else None
+    later = [(at - now).total_seconds() for _, at in _questions(pods, book) if at > now]
+    return min(later, default=None)
+
+
+def _questions(pods: Iterable[Pod], book: Book) -> list[tuple[Pod, datetime]]:
+    """Return the first pods that are being started, and when to ask about each: less and less often."""
+    found: list[tuple[Pod, datetime]] = []
+    for pod in pods:
+        if pod.over or pod.creating_since is None or len(found) == _MOST_ASKED:
+            continue
+        known = book.delays.get(pod.uid)
+        pause = 0.0 if known is None else back_off(known.times, _FIRST_SECONDS, _LONGEST_SECONDS)
+        at = pod.creating_since + _USUAL if known is None else known.asked + timedelta(seconds=pause)
+        found.append((pod, at))
+    return found
 
 
 def explained(pods: Iterable[Pod], book: Book) -> tuple[Pod, ...]:
@@ -39,14 +53,16 @@ def explained(pods: Iterable[Pod], book: Book) -> tuple[Pod, ...]:
     )
 
 
-def reason_in(events: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the newest warning about a pod says."""
-    warnings = [each for each in events if each.get("type") == "Warning"]
-    if not warnings:
+def reason_in(events: Sequence[Mapping[str, Any]], since: datetime) -> str:
+    """Return what the newest warning about a pod says; what was said before it was given to a node is settled."""
+    warnings = [(_time(each), each) for each in events if each.get("type") == "Warning"]
+    fresh = [(at, each) for at, each in warnings if at >= since.replace(microsecond=0)]
+    if not fresh:
         return ""
-    newest = max(warnings, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
+    _, newest = max(fresh, key=lambda pair: pair[0])
     return f"{newest.get('reason', '')}: {newest.get('message', '')}"[:_LONGEST]
 
 
-def _is_slow(pod: Pod, now: datetime) -> bool:
-    return not pod.over and pod.creating_since is not None and now - pod.creating_since >= _USUAL
+def _time(event: Mapping[str, Any]) -> datetime:
+    text = event.get("lastTimestamp") or event.get("eventTime")
+    return datetime.fromisoformat(text) if text else datetime.min.replace(tzinfo=UTC)

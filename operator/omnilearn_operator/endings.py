@@ -45,17 +45,17 @@ def ending_of(pod: Pod, *, finished: bool, fatal: Collection[int] = ()) -> Endin
         return Ending(pod, Meaning.FINISHED, f"{worker} has finished")
     if pod.leaving:  # whatever a script does that is told to go, is nobody's failure
         return Ending(pod, Meaning.PREEMPTED, f"{worker} was told to go")
-    return _by_itself(pod, ended, fatal)
+    return _by_itself(pod, ended, fatal, finished=finished)
 
 
-def _by_itself(pod: Pod, ended: Ended, fatal: Collection[int]) -> Ending:
+def _by_itself(pod: Pod, ended: Ended, fatal: Collection[int], *, finished: bool) -> Ending:
     worker = pod.worker
     if ended.code == names.START_ANEW_EXIT:
         return Ending(pod, Meaning.PREEMPTED, f"{worker} starts anew")
     if ended.code < 0:
         return Ending(pod, Meaning.PREEMPTED, f"{worker} was not run: {ended.reason or 'the cluster says not why'}")
     bound = memory_bound_after(pod)
-    if ended.reason == _OUT_OF_MEMORY and bound is not None:
+    if ended.reason == _OUT_OF_MEMORY and bound is not None and bound != pod.memory_bound and not finished:
         why = f"{worker} was out of memory: its next attempt computes at most {bound} samples at once"
         return Ending(pod, Meaning.OUT_OF_MEMORY, why)
     if ended.code in fatal:
@@ -65,12 +65,11 @@ def _by_itself(pod: Pod, ended: Ended, fatal: Collection[int]) -> Ending:
 
 
 def memory_bound_after(pod: Pod) -> int | None:
-    """Return how many samples the next attempt may compute at once; none if nothing is known, or nothing is left."""
+    """Return how many samples the next attempt may compute at once: half of what was too much, but one at least."""
     if pod.ended is None or pod.ended.reason != _OUT_OF_MEMORY:
         return pod.memory_bound
     tried = [each for each in (pod.memory_bound, pod.assigned.share if pod.assigned else None) if each]
-    half = min(tried, default=0) // 2
-    return half or None
+    return max(1, min(tried) // 2) if tried else None
 
 
 def _how(ended: Ended) -> str:
@@ -91,6 +90,8 @@ def pause_after(attempts: Sequence[Pod]) -> float:
 
 
 def _came_to_nothing(pod: Pod) -> bool:
-    """Tell whether a pod failed, was not run by its node, or could not take part."""
-    again = pod.ended is not None and (pod.ended.code < 0 or pod.ended.code == names.START_ANEW_EXIT)
+    """Tell whether a pod failed, was not run by its node, could not take part, or was told to go by nobody we know."""
+    if pod.ended is None or pod.leaving or pod.disrupted:
+        return False
+    again = pod.ended.code < 0 or pod.ended.code in (names.START_ANEW_EXIT, _TERMINATED)
     return again or ending_of(pod, finished=False).meaning in (Meaning.FAILED, Meaning.OUT_OF_MEMORY)

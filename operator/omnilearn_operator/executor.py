@@ -59,29 +59,32 @@ class Executor:
         if decision.apply:
             checks[OBJECTS] = found = await self._own(job, now)
             book = replace(book, applied=job.metadata.generation or 0) if found.good else book
-        for create in decision.check:
-            checks |= await self._try(key, job, create, now, dry_run=True)
         ready = checks.get(OBJECTS, Check()).good
+        for create in decision.check if ready else ():
+            checks |= await self._try(key, job, create, now, dry_run=True)
         for learned in await asyncio.gather(*(self._try(key, job, each, now) for each in decision.create if ready)):
             checks |= learned
         errors += await _all(self._delete(key, each) for each in decision.delete)
         errors += await _all(self._annotate(key, each) for each in decision.annotate)
-        delays = {pod.uid: Delay(await self._reason(key, pod), now) for pod in decision.ask}
-        if decision.expire:
-            logger.info("%s is deleted: it has ended, and ttlSecondsAfterFinished is over", key)
-            await self._api.delete(names.KIND, key.namespace, key.name, job.metadata.uid or "")
+        delays = {pod.uid: await self._reason(key, pod, book.delays.get(pod.uid), now) for pod in decision.ask}
+        errors += await _all([self._expire(key, job)] if decision.expire else [])
         known = {OBJECTS, *(template_hash(group) for group in job.spec.workers)}
         kept = {name: check for name, check in {**book.checks, **checks}.items() if name in known}
         return replace(book, checks=kept, delays={**book.delays, **delays}), errors
 
-    async def _reason(self, key: Key, pod: Pod) -> str:
+    async def _expire(self, key: Key, job: OmniLearnJob) -> None:
+        logger.info("%s is deleted: it has ended, and ttlSecondsAfterFinished is over", key)
+        await self._api.delete(names.KIND, key.namespace, key.name, job.metadata.uid or "")
+
+    async def _reason(self, key: Key, pod: Pod, before: Delay | None, now: datetime) -> Delay:
         """Return what events say of a pod that its node does not start; nothing if they cannot be read."""
+        times, why = (1, "") if before is None else (before.times + 1, "")
         try:
             found = await self._api.every("Event", key.namespace, fields=f"involvedObject.uid={pod.uid}")
+            why = reason_in(found.get("items", []), pod.creating_since or now)
         except ApiError as error:
             logger.warning("%s: the events of %s cannot be read: %s", key, pod.name, error.sentence)
-            return ""
-        return reason_in(found.get("items", []))
+        return Delay(why, now, times)
 
     async def _write_status(self, key: Key, decision: Decision) -> None:
         if decision.status is None:

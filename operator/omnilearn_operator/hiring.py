@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from .book import OBJECTS, Book, Check
 from .manifests.pods import template_hash
 from .status import Seen
-from .workforce import Create, Delete
+from .workforce import Create, Delete, Workforce
 
 _LONGEST_SECONDS = 60.0
 
@@ -28,18 +28,19 @@ class Hiring:
     again: float = _LONGEST_SECONDS
 
 
-def hire(
-    seen: Seen, book: Book, wanted: Sequence[Create], outdated: Sequence[tuple[Delete, Create]], *, steady: bool
-) -> Hiring:
+def hire(seen: Seen, book: Book, work: Workforce, members: Collection[str], *, steady: bool) -> Hiring:
     """Decide which pods are tried, created and replaced.
 
     Nothing is created before all templates were tried, nor while one of them is bad. A template that is refused for
     the time being does not hold up the others. A new template is rolled out pod by pod, each when the job is
-    ``steady``: everybody who is wanted trains.
+    ``steady``: everybody who is wanted trains. Who is no member has nothing to lose and is replaced at once.
     """
     hashes = {group.name: template_hash(group) for group in seen.job.spec.workers}
-    asked = [*wanted, *(successor for _, successor in outdated)]
+    asked = [*work.create, *(successor for _, successor in work.outdated)]
     checks = {hash_: book.checks.get(hash_) for hash_ in (hashes[each.worker.group.name] for each in asked)}
+    objects = book.checks.get(OBJECTS, Check())
+    if not objects.good and not objects.due(seen.now):
+        return Hiring(again=_next_check({OBJECTS: objects}, seen.now))
     unknown: dict[str, Create] = {}
     for create in asked:
         hash_ = hashes[create.worker.group.name]
@@ -49,18 +50,19 @@ def hire(
     again = _next_check(checks, seen.now)
     if unknown or any(check is not None and check.invalid for check in checks.values()):
         return Hiring(check=tuple(unknown.values()), again=again)
-    objects = book.checks.get(OBJECTS, Check())
-    if not objects.good and not objects.due(seen.now):
-        return Hiring(again=_next_check({OBJECTS: objects}, seen.now))
     good = {hash_ for hash_, check in checks.items() if check is not None and not check.refused}
-    allowed = [create for create in wanted if hashes[create.worker.group.name] in good]
-    waits = [(create, (due(create, seen) - seen.now).total_seconds()) for create in allowed]
-    later = [wait for _, wait in waits if wait > 0]
-    rolled = [goes for goes, successor in outdated if hashes[successor.worker.group.name] in good]
+    waits = [
+        (create, (due(create, seen) - seen.now).total_seconds())
+        for create in work.create
+        if hashes[create.worker.group.name] in good
+    ]
+    rolled = [(goes, comes) for goes, comes in work.outdated if hashes[comes.worker.group.name] in good]
+    idle = [goes for goes, comes in rolled if comes.name not in members]
+    busy = [goes for goes, comes in rolled if comes.name in members]
     return Hiring(
         create=tuple(create for create, wait in waits if wait <= 0),
-        replace=tuple(rolled[:1]) if steady and not wanted else (),
-        again=min([again, *later]),
+        replace=(*idle, *(busy[:1] if steady and not work.create else ())),
+        again=min([again, *(wait for _, wait in waits if wait > 0)]),
     )
 
 
@@ -71,7 +73,7 @@ def _next_check(checks: Mapping[str, Check | None], now: datetime) -> float:
 
 def due(create: Create, seen: Seen) -> datetime:
     """Return when an attempt may be created: a pause after its predecessor's end."""
-    if not create.after:
-        return seen.now
-    ends = [pod.ended.at for pod in seen.pods if pod.worker == create.name and pod.ended and pod.ended.at]
-    return max(ends, default=seen.now) + timedelta(seconds=create.after if ends else 0.0)
+    own = [pod for pod in seen.pods if pod.worker == create.name]
+    newest = max(own, key=lambda pod: pod.attempt, default=None)
+    ended = None if newest is None or newest.ended is None else newest.ended.at
+    return seen.now if ended is None else ended + timedelta(seconds=create.after)

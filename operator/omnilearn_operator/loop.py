@@ -18,6 +18,7 @@ from .book import Book, opened
 from .coordination import Coordinators
 from .executor import Executor
 from .logs import on_behalf_of
+from .news import News
 from .reconcile import decide
 from .recorder import Recorder
 from .registry import Key, Registry
@@ -53,7 +54,7 @@ class Loop:
         self._books: dict[Key, tuple[str, Book]] = {}
         self._passes: dict[Key, asyncio.Task[None]] = {}
         self._failures: dict[Key, int] = {}
-        self._news: dict[Key, list[notes.Note]] = {}
+        self._news = News()
         self._listed: dict[Key, float] = {}
         self._wake = asyncio.Event()
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -73,7 +74,7 @@ class Loop:
         """Take in what a coordinator tells."""
         note = notes.of_happening(happening)
         if note is not None:
-            self._news.setdefault(key, []).append(note)
+            self._news.add(key, note)
         self.touch(key)
 
     async def see_everything(self, namespaces: Collection[str]) -> None:
@@ -159,7 +160,7 @@ class Loop:
         decision = decide(Seen(job, pods, self._coordinators.view(key), now), book, self._authorities())
         self._books[key] = job.metadata.uid or "", decision.book
         self._registry.forget(key, [pod.uid for pod in pods if pod.gone])  # their ends are in the book now
-        for note in self._news.pop(key, []):
+        for note in self._news.take(key, time.monotonic()):
             self._recorder.record(job, note)
         if decision.coordinate:
             await self._coordinators.ensure(key, job)
@@ -176,7 +177,8 @@ class Loop:
 
     async def _forget(self, key: Key) -> None:
         await self._coordinators.stop(key)
-        for known in (self._books, self._failures, self._news, self._listed):
+        self._news.forget(key)
+        for known in (self._books, self._failures, self._listed):
             known.pop(key, None)
 
 

@@ -101,7 +101,7 @@ def pod_from(manifest: Mapping[str, Any]) -> Pod | None:
         leaving="deletionTimestamp" in metadata,
         disrupted=_disruption(status),
         stuck=_stuck(status, state),
-        ended=_ended(status, state),
+        ended=_ended(status, state, status.get("startTime") or metadata.get("creationTimestamp")),
         alive=_alive(status),
         owner=next((each.get("uid", "") for each in metadata.get("ownerReferences", []) if each.get("controller")), ""),
         authorities=annotations.get(names.AUTHORITIES_ANNOTATION, ""),
@@ -165,22 +165,27 @@ def _stuck(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     return ""
 
 
-def _ended(status: Mapping[str, Any], state: Mapping[str, Any]) -> Ended | None:
-    """Return how the trainer ended; a pod that failed as a whole (evicted, node lost) has no code."""
+def _ended(status: Mapping[str, Any], state: Mapping[str, Any], began: str | None) -> Ended | None:
+    """Return how the trainer ended; a pod that failed as a whole (evicted, node lost) has no code.
+
+    Where the cluster says not when, it was not before the pod began.
+    """
     terminated = state.get("terminated")
     if terminated is not None:
-        return _end(terminated, str(terminated.get("reason", "")))
+        return _end(terminated, str(terminated.get("reason", "")), began)
     if status.get("phase") == "Failed":
         failed = [each["terminated"] for each in _init_states(status) if each.get("terminated", {}).get("exitCode")]
         if failed:
-            return _end(failed[0], "an init container")
-        return Ended(-1, str(status.get("reason", "")), str(status.get("message", ""))[-_LONGEST_MESSAGE:])
+            return _end(failed[0], "an init container", began)
+        message = str(status.get("message", ""))[-_LONGEST_MESSAGE:]
+        return Ended(-1, str(status.get("reason", "")), message, _moment(began))
     return None
 
 
-def _end(terminated: Mapping[str, Any], reason: str) -> Ended:
+def _end(terminated: Mapping[str, Any], reason: str, began: str | None) -> Ended:
     message = str(terminated.get("message", ""))[-_LONGEST_MESSAGE:]
-    return Ended(int(terminated.get("exitCode", -1)), reason, message, _moment(terminated.get("finishedAt")))
+    at = _moment(terminated.get("finishedAt") or began)
+    return Ended(int(terminated.get("exitCode", -1)), reason, message, at)
 
 
 def _init_states(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:

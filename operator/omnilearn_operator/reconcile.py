@@ -5,12 +5,12 @@ Level-triggered: it looks at what is, not at what has happened, so that nothing 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from omnilearn_coordinator.view import JobView
-from omnilearn_core.api.job import CleanPods
+from omnilearn_coordinator.view import JobView, MemberView
+from omnilearn_core.api.job import CleanPods, GangScheduler, OmniLearnJob
 from omnilearn_core.api.names import ConditionType, Reason
 from omnilearn_core.api.status import ConditionStatus, JobStatus
 
@@ -27,6 +27,8 @@ from .workforce import Create, Delete, Workforce, staff
 
 _RESYNC_SECONDS = 45.0
 _SETTLED_SECONDS = 20.0
+_EXPIRE_AGAIN_SECONDS = 5.0
+_ANNOTATE_SECONDS = 5.0
 _FALSE = ConditionStatus.FALSE
 
 
@@ -77,29 +79,48 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     over = book.verdict is not None or verdicts.has_ended(book.status)
     counted = frozenset(pod.uid for pod in seen.pods if book.is_counted(pod.worker, pod.attempt))
     members = members_in(seen.view)
-    wanted = {} if over else roster(job, seen.pods, {each.worker: each.samples_per_second for each in members})
+    wanted = {} if over else roster(job, seen.pods, _speeds(members, book))
     work = staff(job, wanted, seen.pods, counted, finished=over, attempts=book.attempts)
-    book = book.counting(work.endings, seen.now)
+    book = book.letting_go(_let_go(seen, wanted), (pod.uid for pod in seen.pods)).counting(work.endings, seen.now)
     facts = facts_of(job, _standing(seen, book, work.create))
     ended = any(facts[kind].holds for kind in (ConditionType.COMPLETE, ConditionType.FAILED) if kind in facts)
-    steady = {member.worker for member in members} >= set(wanted)
-    hiring = Hiring() if over or ended else hire(seen, book, work.create, work.outdated, steady=steady)
+    training = {member.worker for member in members}
+    hiring = Hiring() if over or ended else hire(seen, book, work, training, steady=training >= set(wanted))
     delete = (*_to_delete(seen, work, over=over, ended=ended), *hiring.replace)
     told = [each for each in work.endings if each.pod.uid not in book.let_go]
     book = book.letting_go((each.uid for each in delete), (pod.uid for pod in seen.pods))
+    annotate = () if ended else _annotations(seen, book, authorities)
     decision = Decision(
-        book=book,
-        apply=bool(hiring.create) and book.applied != (job.metadata.generation or 0),
+        book=replace(book, annotated=seen.now) if annotate else book,
+        apply=_needs_objects(job, hiring) and book.applied != (job.metadata.generation or 0),
         check=hiring.check,
         create=hiring.create,
         delete=delete,
-        annotate=() if ended else _annotations(seen, authorities),
+        annotate=annotate,
         ask=() if over else delays.to_ask(seen.pods, book, seen.now),
         tell=tuple(notes.of_endings(told)),
         coordinate=not (ended or job.spec.suspend) or any(pod.running for pod in seen.pods),
-        again=min(_RESYNC_SECONDS, hiring.again, delays.next_question(seen.pods, seen.now) or _RESYNC_SECONDS),
+        again=min(_RESYNC_SECONDS, hiring.again, delays.next_question(seen.pods, book, seen.now) or _RESYNC_SECONDS),
     )
     return _expiring(_settling(_writing(decision, seen, facts), seen), seen)
+
+
+def _speeds(members: Sequence[MemberView], book: Book) -> dict[str, float]:
+    """Return how fast workers are: as measured now, else as the status said last."""
+    known = {each.worker: each.samples_per_second for each in book.status.members}
+    return known | {each.worker: each.samples_per_second for each in members if each.samples_per_second > 0}
+
+
+def _let_go(seen: Seen, wanted: Collection[str]) -> list[str]:
+    """Return the pods that go because the spec has changed: whoever deleted them, it was on our behalf."""
+    hashes = {template_hash(group) for group in seen.job.spec.workers}
+    goes = [pod for pod in seen.pods if pod.leaving and (pod.worker not in wanted or pod.template not in hashes)]
+    return [pod.uid for pod in goes]
+
+
+def _needs_objects(job: OmniLearnJob, hiring: Hiring) -> bool:
+    """Tell whether Service and others are needed now; a group, before a pod that names it is tried."""
+    return bool(hiring.create or (hiring.check and job.spec.gang_scheduler is not GangScheduler.NONE))
 
 
 def _with_start(seen: Seen, book: Book) -> Book:
@@ -158,15 +179,22 @@ def _goes(pod: Pod, policy: CleanPods) -> bool:
             return not pod.over
 
 
-def _annotations(seen: Seen, authorities: str) -> tuple[Annotate, ...]:
-    """Return the pods whose annotations do not say what is so."""
+def _annotations(seen: Seen, book: Book, authorities: str) -> tuple[Annotate, ...]:
+    """Return the pods whose annotations do not say what is so; shares that only move a little can wait."""
     shares = _shares(seen.view)
+    soon = book.annotated is None or (seen.now - book.annotated).total_seconds() >= _ANNOTATE_SECONDS
     found = []
     for pod in (each for each in seen.pods if not each.over):
-        assigned = shares.get((pod.worker, pod.attempt), pod.assigned)
-        if assigned != pod.assigned or (authorities and pod.authorities != authorities):
-            found.append(Annotate(pod, assigned, authorities))
+        before, now = pod.assigned, shares.get((pod.worker, pod.attempt), pod.assigned)
+        news = _generation(before) != _generation(now) or (authorities and pod.authorities != authorities)
+        moved = before is not None and now is not None and before.share != now.share
+        if news or (moved and soon):
+            found.append(Annotate(pod, now, authorities))
     return tuple(found)
+
+
+def _generation(assigned: Assigned | None) -> int | None:
+    return None if assigned is None else assigned.generation
 
 
 def _shares(view: JobView | None) -> dict[tuple[str, int], Assigned]:
@@ -190,7 +218,7 @@ def _writing(decision: Decision, seen: Seen, facts: Facts) -> Decision:
 def _settling(decision: Decision, seen: Seen) -> Decision:
     """Return the decision with the news that the shares have settled, once for each plan."""
     view, book = seen.view, decision.book
-    if view is None or not view.decisions or view.plan is None or view.plan == book.settled:
+    if view is None or not view.decisions or not members_in(view) or view.plan in (None, book.settled):
         return decision
     age = seen.now.timestamp() - view.decisions[-1].time
     if age < _SETTLED_SECONDS:
@@ -206,4 +234,5 @@ def _expiring(decision: Decision, seen: Seen) -> Decision:
     if kept is None or status.completion_time is None or not verdicts.has_ended(status):
         return decision
     left = (status.completion_time + timedelta(seconds=kept) - seen.now).total_seconds()
-    return replace(decision, expire=left <= 0, again=max(0.1, min(decision.again, left)))
+    again = _EXPIRE_AGAIN_SECONDS if left <= 0 else min(decision.again, left)
+    return replace(decision, expire=left <= 0, again=again)

@@ -29,7 +29,7 @@ class Create:
     """Seconds to wait since the last attempt ended."""
 
     memory_bound: int | None = None
-    """How many samples it may compute at once, if earlier attempts were out of memory."""
+    """How many samples it may compute at once, as earlier attempts have learned; 0 to forget what they learned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +78,20 @@ def staff(
         delete += [Delete(each.name, each.uid, "a newer attempt has replaced it") for each in own[:-1] if not each.over]
         newest = own[-1] if own else None
         if newest is None or newest.over:
-            create.append(_next(name, worker, own, attempts.get(name, -1)))
+            create.append(_next(name, worker, own, attempts.get(name, -1), hashes[worker.group.name]))
         elif newest.template != hashes[worker.group.name]:
-            successor = Create(name, worker, newest.attempt + 1, memory_bound=newest.memory_bound)
+            successor = Create(name, worker, newest.attempt + 1, memory_bound=0)
             outdated.append((Delete(newest.name, newest.uid, "the template has changed"), successor))
     return Workforce(tuple(create), tuple(delete), tuple(news), tuple(outdated))
 
 
-def _next(name: str, worker: Worker, own: Sequence[Pod], known: int) -> Create:
-    """Return the next attempt of a worker."""
+def _next(name: str, worker: Worker, own: Sequence[Pod], known: int, hash_: str) -> Create:
+    """Return the next attempt of a worker; under another template, earlier ones say nothing about its memory."""
     if not own:
         return Create(name, worker, known + 1)
     newest = own[-1]
-    return Create(name, worker, max(newest.attempt, known) + 1, pause_after(own), memory_bound_after(newest))
+    bound = memory_bound_after(newest) if newest.template == hash_ else 0
+    return Create(name, worker, max(newest.attempt, known) + 1, pause_after(own), bound)
 
 
 def _unwanted(pods: Sequence[Pod], wanted: Mapping[str, Worker], *, finished: bool) -> list[Delete]:

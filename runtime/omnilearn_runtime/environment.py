@@ -35,6 +35,8 @@ class Environment:
     checkpoint_keep: int = 3
     grace_seconds: float = 25.0
     memory_bound: int | None = None
+    """Samples to compute at once, as earlier attempts have learned; 0 if what they learned holds no more."""
+
     termination_file: Path | None = None
     trace_file: Path | None = None
     trace_hashes: bool = False
@@ -88,7 +90,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         checkpoint_seconds=_number(given, names.ENV_CHECKPOINT_SECONDS, 60.0),
         checkpoint_keep=int(_number(given, names.ENV_CHECKPOINT_KEEP, 3)),
         grace_seconds=_number(given, names.ENV_GRACE_SECONDS, 25.0),
-        memory_bound=int(_number(given, names.ENV_MEMORY_BOUND, 0)) or None,
+        memory_bound=int(_number(given, names.ENV_MEMORY_BOUND, 0)) if given.get(names.ENV_MEMORY_BOUND) else None,
         termination_file=_path(given, names.ENV_TERMINATION_FILE),
         trace_file=_path(given, names.ENV_TRACE_FILE),
         trace_hashes=bool(given.get(names.ENV_TRACE_HASHES)),

@@ -47,8 +47,8 @@ class Session:
         self._saving = Saving(self._environment, self._faults)
         self._membership = self._connect(global_batch)
         self._reporter = Reporter(self._environment.worker, self._membership, lambda: cpu.cpu_quota(environ={}))
-        welcome = self._membership.welcome
-        known = (self._environment.memory_bound, None if welcome is None else welcome.memory_bound)
+        told, welcome = self._environment.memory_bound, self._membership.welcome
+        known = (told, None if welcome is None or told == 0 else welcome.memory_bound)
         self._reporter.memory_bound = min((each for each in known if each), default=None)
         self._trace = Trace(self._environment.trace_file, hashes=self._environment.trace_hashes)
         self._exits = Exits(self._environment, self._membership, self._saving, self._faults)

@@ -12,7 +12,7 @@ from pathlib import Path
 from omnilearn_coordinator.credentials import Tokens
 from omnilearn_coordinator.membership.actions import Happening
 from omnilearn_coordinator.service import Coordinator
-from omnilearn_coordinator.settings import GroupSettings, JobSettings
+from omnilearn_coordinator.settings import JobSettings
 from omnilearn_coordinator.view import JobView, Phase
 from omnilearn_core.api.names import START_ANEW_EXIT
 
@@ -57,7 +57,6 @@ class Arena:
         self._settings = JobSettings(
             name=JOB, global_batch=GLOBAL_BATCH, fewest=1, most=size, expected=size, join_timeout=4.0,
             silent_after=SILENT_AFTER, start_wait=3.0, tail_percent=30,
-            groups={name: GroupSettings(GROUP) for name in self.names},
         )  # fmt: skip
         self._diary = (folder / "diary.txt").open("a", buffering=1, encoding="utf-8")
 

@@ -28,8 +28,9 @@ def helm(cluster: Cluster, *words: str) -> str:
 
 
 def release(cluster: Cluster, *words: str, chart: Path = CHART) -> None:
-    """Install or upgrade the operator by Helm, and wait until it is ready."""
-    helm(cluster, "upgrade", "--install", "omnilearn", str(chart), "--create-namespace", "--wait", *words)
+    """Install or upgrade the operator by Helm, with these values and no others, and wait until it is ready."""
+    command = ("upgrade", "--install", "omnilearn", str(chart), "--create-namespace", "--wait", "--reset-values")
+    helm(cluster, *command, *words)
 
 
 def install(cluster: Cluster) -> None:

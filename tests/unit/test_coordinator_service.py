@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from coordination import SETTINGS, Site, done_of, serve
+from omnilearn_coordinator.credentials import Identity
 from omnilearn_coordinator.service import Coordinator
 from omnilearn_core.api.messages import LARGEST_MESSAGE, Assignment, Change, Leave, Refused, Release, Reply, Welcome
 from omnilearn_core.api.names import worker_path
@@ -250,5 +251,25 @@ def test_health_tells_the_phase() -> None:
     async def scene(site: Site) -> None:
         async with site.session.get(site.url("/healthz")) as response:
             assert await response.json() == {"phase": "Waiting"}
+
+    serve(TWO, scene)
+
+
+def test_a_worker_whose_end_is_near_leaves_although_it_has_not_asked_for_it() -> None:
+    async def scene(site: Site) -> None:
+        first, _ = await site.running("a", "b")
+        site.coordinator.retire([Identity("b", 0)], "its pod has to go")
+        assert (await first.take_part()).change is Change.PLANNED
+        await site.until(lambda: [each.worker for each in site.coordinator.snapshot().members] == ["a"])
+
+    serve(TWO, scene)
+
+
+def test_another_attempt_of_a_worker_is_not_retired() -> None:
+    async def scene(site: Site) -> None:
+        await site.running("a", "b")
+        before = site.coordinator.snapshot()
+        site.coordinator.retire([Identity("b", 7), Identity("nobody", 0)], "its pod has to go")
+        assert site.coordinator.snapshot().members == before.members
 
     serve(TWO, scene)

@@ -6,20 +6,32 @@ import asyncio
 import base64
 import json
 import logging
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
 from omnilearn_core.api.names import Reason
-from omnilearn_core.api.status import JobStatus, WorkerCounts
+from omnilearn_core.api.status import (
+    Condition,
+    ConditionStatus,
+    DecisionStatus,
+    JobStatus,
+    MemberStatus,
+    WorkerCounts,
+)
 from omnilearn_operator import settings
 from omnilearn_operator.api import ApiError, error_of, path_of, path_to
 from omnilearn_operator.certificates import ConflictError
 from omnilearn_operator.logs import JsonFormatter, on_behalf_of
+from omnilearn_operator.news import News
 from omnilearn_operator.notes import Note
 from omnilearn_operator.recorder import Recorder, event_name
 from omnilearn_operator.registry import Key
 from omnilearn_operator.secret import OwnSecret
+from omnilearn_operator.serving import health_app
 from omnilearn_operator.settings import BadSettingError
 from omnilearn_operator.status import patch_of
 from operations import MemoryApi, job_of
@@ -179,8 +191,23 @@ def test_a_status_patch_names_what_has_changed(
 
 def test_a_status_of_256_workers_stays_small() -> None:
     attempts = {f"a-job-with-a-longer-name-group-{index}": 3 for index in range(256)}
-    status = JobStatus(attempts=attempts, workers=WorkerCounts(desired=256))
-    assert len(status.model_dump_json()) < 16_000
+    members = [
+        MemberStatus(worker=name, device="gpu", share=4096, samples_per_second=12345.0, step_milliseconds=1234.0)
+        for name in list(attempts)[:64]
+    ]
+    now = datetime(2026, 11, 16, tzinfo=UTC)
+    condition = Condition(
+        type="Ready", status=ConditionStatus.TRUE, reason="R", message="m" * 4000, last_transition_time=now
+    )
+    status = JobStatus(
+        attempts=attempts,
+        workers=WorkerCounts(desired=256),
+        members=members,
+        decisions=[DecisionStatus(time=now, why="w" * 1024)] * 10,
+        conditions=[condition] * 4,
+        logged={f"a-metric-with-a-longer-name-{index}": 1.2345 for index in range(32)},
+    )
+    assert len(status.model_dump_json()) < 64_000
 
 
 def test_a_line_of_the_log_bears_the_job_that_it_is_about() -> None:
@@ -197,3 +224,36 @@ def test_a_line_of_the_log_bears_the_job_that_it_is_about() -> None:
 
 async def _formatted(record: logging.LogRecord) -> str:
     return JsonFormatter().format(record)
+
+
+# The news
+
+
+def test_of_plans_the_newest_is_told_now_and_then_and_all_else_at_once() -> None:
+    news, key = News(), Key("team", "job")
+    plans = [Note(Reason.BATCH_REBALANCED, text) for text in ("first", "second", "third")]
+    news.add(key, plans[0])
+    assert news.take(key, 0.0) == [plans[0]]
+    news.add(key, plans[1])
+    news.add(key, NOTE)
+    news.add(key, plans[2])
+    assert (news.take(key, 1.0), news.take(key, 20.0)) == ([NOTE], [plans[2]])
+    news.forget(key)
+    assert news.take(key, 100.0) == []
+
+
+# Health
+
+
+@pytest.mark.parametrize(
+    ("seconds", "missing", "statuses"), [(1.0, "", (200, 200)), (61.0, "a certificate", (500, 503))]
+)
+def test_an_operator_that_stands_still_or_waits_says_so(
+    seconds: float, missing: str, statuses: tuple[int, int]
+) -> None:
+    async def ask() -> tuple[int, int]:
+        app = health_app(lambda: time.monotonic() - seconds, lambda: missing)
+        async with TestClient(TestServer(app)) as client:
+            return (await client.get("/healthz")).status, (await client.get("/readyz")).status
+
+    assert asyncio.run(ask()) == statuses

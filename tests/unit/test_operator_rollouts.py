@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from decisions import look
+from decisions import look, reasons
 from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_operator.book import Check
 from omnilearn_operator.manifests.pods import template_hash
-from omnilearn_operator.observed import Ended
-from operations import NOW, job_of, member, pod, view_of
+from omnilearn_operator.observed import Assigned, Ended
+from operations import NOW, decided, job_of, member, pod, view_of
 
 # A new template
 
@@ -70,3 +70,58 @@ def test_a_job_that_waits_shows_no_speed() -> None:
     waiting = look(job_of(), view=view_of(), book=book, now=NOW + timedelta(minutes=5))
     assert waiting.status is not None
     assert (waiting.status.phase, waiting.status.samples_per_second, waiting.status.members) == ("Waiting", None, [])
+
+
+def test_a_pod_of_a_former_template_that_does_not_train_is_replaced_at_once() -> None:
+    stuck = pod(template="old", running=False, stuck="ErrImagePull: no such image")
+    assert [each.name for each in look(job_of(2), stuck, pod(1, running=False)).delete] == ["job-a-0-0"]
+
+
+def test_a_pod_that_goes_because_of_the_spec_is_no_preemption_for_a_new_operator_either() -> None:
+    scaled, rolled = pod(1, leaving=True), pod(0, template="old", leaving=True)
+    assert look(job_of(1), pod(0), scaled).book.preemptions == 0
+    assert look(job_of(1), rolled).book.preemptions == 0
+    assert look(job_of(1), pod(0, leaving=True)).book.preemptions == 1
+
+
+def test_a_node_that_rejects_pods_is_not_stormed() -> None:
+    rejected = [pod(0, n, running=False, ended=Ended(-1, "OutOfcpu", at=NOW)) for n in range(4)]
+    decision = look(job_of(1), *rejected)
+    assert (decision.create, decision.again) == ((), 8.0)
+
+
+def test_a_worker_that_was_told_to_go_by_nobody_we_know_comes_back_after_a_pause() -> None:
+    decision = look(job_of(1), pod(running=False, ended=Ended(143, at=NOW)))
+    assert (decision.create, decision.book.preemptions, decision.again) == ((), 1, 1.0)
+
+
+def test_a_new_operator_knows_the_speeds_by_the_status() -> None:
+    members = [{"worker": f"job-a-{n}", "device": "cpu", "share": 9, "samplesPerSecond": 9 - n, "stepMilliseconds": 1}
+               for n in (2, 1, 0)]  # fmt: skip
+    job = job_of(3, membership={"maxWorkers": 2}, status={"phase": "Running", "members": members})
+    slowest_first = look(job, pod(0), pod(1), pod(2))
+    assert [each.name for each in slowest_first.delete] == ["job-a-2-0"]
+
+
+def test_shares_that_move_a_little_are_written_now_and_then() -> None:
+    there = pod(assigned=Assigned(30, 3, 1), authorities="ca")
+    view = view_of([member(share=32)])
+    assert look(job_of(1), there, view=view, annotated=NOW - timedelta(seconds=1)).annotate == ()
+    assert look(job_of(1), there, view=view, annotated=NOW - timedelta(seconds=6)).annotate
+    regrouped = view_of([member(share=32)], generation=4)
+    assert look(job_of(1), there, view=regrouped, annotated=NOW - timedelta(seconds=1)).annotate
+
+
+def test_a_share_that_stays_is_not_written_again_for_another_plan() -> None:
+    there = pod(assigned=Assigned(32, 3, 1), authorities="ca")
+    assert look(job_of(1), there, view=view_of([member(share=32)])).annotate == ()
+
+
+def test_nothing_has_settled_where_nobody_trains() -> None:
+    view = view_of(plan=4, decisions=(decided(100),))
+    assert "Converged" not in reasons(look(job_of(1), view=view))
+
+
+def test_a_group_is_made_before_a_pod_that_names_it_is_tried() -> None:
+    decision = look(job_of(1, gangScheduler="native"), checks={})
+    assert (bool(decision.check), decision.apply) == (True, True)

@@ -16,7 +16,7 @@ from omnilearn_operator.observed import Assigned, Ended, pod_from
 from omnilearn_operator.reconcile import Decision
 from omnilearn_operator.recorder import Recorder
 from omnilearn_operator.registry import Key, Registry
-from operations import NOW, MemoryApi, job_of, member, pod, view_of
+from operations import CREATED, NOW, MemoryApi, completed, job_of, member, pod, view_of
 
 KILLED = Ended(137, "OOMKilled", at=NOW - timedelta(seconds=5))
 KEY = Key("team", "job")
@@ -39,7 +39,18 @@ def test_a_worker_out_of_memory_comes_back_with_half_of_what_it_had_and_costs_no
 
 def test_a_worker_that_is_out_of_memory_with_one_sample_has_failed() -> None:
     decision = look(job_of(1), pod(running=False, ended=KILLED, assigned=Assigned(40, 1, 1), memory_bound=1))
-    assert (decision.book.failures, decision.create[0].memory_bound) == (1, None)
+    assert (decision.book.failures, decision.create[0].memory_bound) == (1, 1)
+
+
+def test_a_worker_out_of_memory_after_the_last_sample_has_failed() -> None:
+    view = view_of([member()], outcome=completed("job-a-0"))
+    killed = pod(running=False, ended=KILLED, assigned=Assigned(40, 1, 1))
+    assert condition(look(job_of(1), killed, view=view), "Failed") == ("True", "ScriptFailed")
+
+
+def test_another_template_forgets_what_was_learned_of_the_memory() -> None:
+    old = pod(template="old", running=False, ended=KILLED, assigned=Assigned(40, 1, 1), memory_bound=8)
+    assert look(job_of(1), old).create[0].memory_bound == 0
 
 
 def test_what_was_learned_of_the_memory_outlives_a_preemption() -> None:
@@ -95,8 +106,9 @@ def test_events_are_read_of_a_pod_that_its_node_does_not_start() -> None:
 
 def test_events_of_a_pod_are_not_read_all_the_time() -> None:
     slow = pod(running=False, creating_since=NOW - timedelta(seconds=60))
-    known = {"uid-0-0": Delay("", NOW - timedelta(seconds=2))}
-    assert look(job_of(1), slow, delays=known).ask == ()
+    known = {"uid-0-0": Delay("", NOW - timedelta(seconds=2), times=2)}
+    decision = look(job_of(1), slow, delays=known)
+    assert (decision.ask, decision.again) == ((), 8.0)
     assert look(job_of(1), slow, delays=known, now=NOW + timedelta(seconds=9)).ask == (slow,)
 
 
@@ -113,7 +125,14 @@ def test_the_newest_warning_is_what_counts() -> None:
         {"type": "Warning", "reason": "FailedMount", "message": "new", "lastTimestamp": "2026-11-16T10:00:05Z"},
         {"type": "Normal", "reason": "Scheduled", "message": "fine", "lastTimestamp": "2026-11-16T10:00:09Z"},
     ]
-    assert (reason_in(events), reason_in([])) == ("FailedMount: new", "")
+    assert (reason_in(events, CREATED), reason_in([], CREATED)) == ("FailedMount: new", "")
+
+
+def test_a_warning_from_before_the_pod_had_a_node_is_settled() -> None:
+    events = [
+        {"type": "Warning", "reason": "FailedScheduling", "message": "no", "lastTimestamp": "2026-11-16T09:59:59Z"}
+    ]
+    assert reason_in(events, CREATED) == ""
 
 
 def test_events_that_cannot_be_read_hold_up_nothing() -> None:

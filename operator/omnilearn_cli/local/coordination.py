@@ -68,13 +68,7 @@ class CoordinatorSeat:
 def settings_with(job: OmniLearnJob, added: Sequence[str]) -> JobSettings:
     """Return the settings of a job that more workers will join; the first generation does not wait for them."""
     settings = settings_of(job)
-    groups = dict(settings.groups)
-    for worker in added:
-        group = worker.rpartition("-")[0]
-        alike = next((one for name, one in settings.groups.items() if name.rpartition("-")[0] == group), None)
-        if alike is not None:
-            groups[worker] = alike
-    return replace(settings, most=settings.most + len(added), groups=groups)
+    return replace(settings, most=settings.most + len(added))
 
 
 def carried_on(seen: View, last: View) -> View:

@@ -78,7 +78,8 @@ def _survive(state: State, why: str, without: frozenset[str], now: float) -> Sta
         outside = [w for w in (*holders, *state.joiners()) if w.name not in inside]
         members += [(worker, True) for worker in outside[: max(most - len(members), 0)]]
     if len(members) < fewest:
-        return state.waiting_for(f"waiting for workers: {len(members)} of the {fewest} needed are there")
+        # Who wants to leave need not wait with the others: it saves the model, if that falls to it, and goes.
+        return _let_go(state).waiting_for(f"waiting for workers: {len(members)} of the {fewest} needed are there")
     return _assign(state, Change.URGENT, members, why, now)
 
 
