@@ -12,7 +12,9 @@ from . import settings
 from .api import ApiError
 from .certificates import CertificateError
 from .client import Client
-from .running import Operator, StartError
+from .leadership import Timing
+from .patience import StartError
+from .running import Operator
 from .settings import BadSettingError, LogFormat, OperatorSettings
 
 
@@ -43,9 +45,11 @@ def log_as(form: LogFormat) -> None:
 
 async def run(chosen: OperatorSettings) -> None:
     """Run the operator until it is told to end."""
-    api = await Client.logged_in()
+    api = await Client.logged_in(Timing(chosen.lease_seconds).margin)
     try:
         await Operator(chosen, api).run()
+    except asyncio.CancelledError:
+        logging.getLogger(__name__).info("told to end")
     finally:
         await api.close()
 
