@@ -14,18 +14,24 @@ SYSTEM = "omnilearn-system"
 _SECONDS = 300
 
 
-def install(cluster: Cluster) -> None:
-    """Install or upgrade the operator, and wait until it is ready."""
-    bring(cluster)
+def upgrade(cluster: Cluster, *settings: str) -> None:
+    """Install or upgrade the operator with these values, and wait until it is ready."""
     command = [
         str(cluster.helm), "upgrade", "--install", "omnilearn", str(ROOT / "charts/omnilearn-operator"),
         "--namespace", SYSTEM, "--create-namespace", "--wait", "--timeout", f"{_SECONDS}s",
+        *(word for setting in settings for word in ("--set", setting)),
     ]  # fmt: skip
     done = subprocess.run(
         command, env=cluster.environment, capture_output=True, text=True, check=False, timeout=_SECONDS + 30
     )
     if done.returncode:
         raise FailedError(f"helm: {done.stderr.strip()}")
+
+
+def install(cluster: Cluster) -> None:
+    """Bring the images, and install or upgrade the operator."""
+    bring(cluster)
+    upgrade(cluster)
     # An image under the same name may be another one by now.
     in_system = ("--namespace", SYSTEM, "rollout")
     cluster.run(*in_system, "restart", "deployment", "--selector", "app.kubernetes.io/instance=omnilearn")
