@@ -19,6 +19,8 @@ def upgrade(cluster: Cluster, *settings: str) -> None:
     command = [
         str(cluster.helm), "upgrade", "--install", "omnilearn", str(ROOT / "charts/omnilearn-operator"),
         "--namespace", SYSTEM, "--create-namespace", "--wait", "--timeout", f"{_SECONDS}s",
+        # Without it, an upgrade that sets nothing goes on with what was set before.
+        "--reset-values",
         *(word for setting in settings for word in ("--set", setting)),
     ]  # fmt: skip
     done = subprocess.run(

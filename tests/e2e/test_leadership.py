@@ -42,6 +42,7 @@ def running(system: Kube, shared_kube: Kube) -> Kube:
     """A job of two workers that trains for long."""
     shared_kube.apply(job(JOB, group("a", "400m", replicas=2, EPOCHS="4000")))
     shared_kube.until("two members train", lambda: len(shared_kube.status(JOB).get("members", [])) == 2, 240)
+    shared_kube.until("a step is done", lambda: shared_kube.status(JOB).get("step"), 60)
     return shared_kube
 
 
