@@ -44,9 +44,10 @@ class Coordinator:
         *,
         term: int = 1,
         clock: Callable[[], float] = time.monotonic,
+        may_speak: Callable[[], bool] = lambda: True,
         on_happening: Callable[[Happening], None] | None = None,
     ) -> None:
-        self._settings, self._credentials, self._clock = settings, credentials, clock
+        self._settings, self._credentials, self._clock, self._may_speak = settings, credentials, clock, may_speak
         self._driver = Driver(settings, self, on_happening or (lambda _: None), term=term, nonce=secrets.token_hex(4))
         self._metrics = Metrics(self.snapshot)
         self._numbers = itertools.count(1)
@@ -134,9 +135,9 @@ class Coordinator:
     # What the driver sends
 
     def send(self, connection: int, frame: str) -> None:
-        """Send a frame."""
+        """Send a frame, unless somebody else may be the coordinator by now."""
         found = self._open.get(connection)
-        if found is not None:
+        if found is not None and self._may_speak():
             found.send(frame)
 
     def disconnect(self, connection: int, last: str | None = None) -> None:

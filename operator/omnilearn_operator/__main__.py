@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 
 from . import settings
 from .api import ApiError
 from .certificates import CertificateError
 from .client import Client
+from .leadership import Timing
 from .logs import log_as
-from .running import Operator, StartError
+from .patience import StartError
+from .running import Operator
 from .settings import BadSettingError, OperatorSettings
 
 
 async def run(chosen: OperatorSettings) -> None:
     """Run the operator until it is told to end."""
-    api = await Client.logged_in()
+    api = await Client.logged_in(Timing(chosen.lease_seconds).margin)
     try:
         await Operator(chosen, api).run()
+    except asyncio.CancelledError:
+        logging.getLogger(__name__).info("told to end")
     finally:
         await api.close()
 

@@ -19,8 +19,15 @@ _KINDS = {
     "Secret": ("secrets", True),
     "NetworkPolicy": ("networkpolicies", True),
     "PodGroup": ("podgroups", True),
+    "Lease": ("leases", True),
     "TokenReview": ("tokenreviews", False),
     names.KIND: (names.PLURAL, True),
+}
+
+_VERSIONS = {
+    names.KIND: names.API_VERSION,
+    "NetworkPolicy": "networking.k8s.io/v1",
+    "Lease": "coordination.k8s.io/v1",
 }
 
 
@@ -97,7 +104,7 @@ def path_to(version: str, kind: str, namespace: str, name: str = "") -> str:
 
 def version_of(kind: str) -> str:
     """Return the API version of a kind that the operator reads or patches by name."""
-    return {names.KIND: names.API_VERSION, "NetworkPolicy": "networking.k8s.io/v1"}.get(kind, "v1")
+    return _VERSIONS.get(kind, "v1")
 
 
 def error_of(status: int, body: Mapping[str, Any]) -> ApiError:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
 from kubernetes.aio import client, config
+from kubernetes.aio.client import rest
 
 from .api import FIELD_MANAGER, ApiError, Manifest, error_of, path_of, path_to, version_of
 
@@ -20,22 +22,43 @@ _APPLY = "application/apply-patch+yaml"
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 
 
+class _Connections(rest.RESTClientObject):
+    """Connections that are given up when what was sent is not received in time: it must not arrive later."""
+
+    def __init__(self, configuration: client.Configuration, seconds: float) -> None:
+        super().__init__(configuration)
+        self._milliseconds = int(1000 * seconds)
+
+    def _create_connector(self) -> aiohttp.TCPConnector:
+        return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, socket_factory=self._socket)
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = socket.socket(*address[:3])
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self._milliseconds)
+        return made
+
+
 class Client:
     """Calls of one process; close it at the end."""
 
-    def __init__(self, configuration: client.Configuration) -> None:
+    def __init__(self, configuration: client.Configuration, arrival_seconds: float) -> None:
         self._configuration = configuration
         self._client = client.ApiClient(configuration)
+        self._client.rest_client = _Connections(configuration, arrival_seconds)
 
     @classmethod
-    async def logged_in(cls) -> Client:
-        """Return a client for the cluster that this process runs in, else for that of the kubeconfig."""
+    async def logged_in(cls, arrival_seconds: float) -> Client:
+        """Return a client for the cluster that this process runs in, else for that of the kubeconfig.
+
+        What it sends arrives within so many seconds, or never.
+        """
         configuration = client.Configuration()
         if _IN_CLUSTER in os.environ:
             config.load_incluster_config(client_configuration=configuration)
         else:
             await config.load_kube_config(client_configuration=configuration)
-        return cls(configuration)
+        return cls(configuration, arrival_seconds)
 
     async def close(self) -> None:
         """Hang up."""

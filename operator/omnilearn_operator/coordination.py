@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 from aiohttp import web
@@ -19,18 +18,19 @@ from omnilearn_core.api.job import OmniLearnJob
 from .credentials import PodCredentials, Reviews
 from .logs import on_behalf_of
 from .registry import Key, Registry
+from .reign import Reign
 
 _ROUTE = names.namespace_path("{namespace}") + names.worker_path("{job}", "{worker}")
 
 
 class Coordinators:
-    """The coordinators of all jobs."""
+    """The coordinators of all jobs, for one reign."""
 
-    def __init__(self, registry: Registry, reviews: Reviews, tell: Callable[[Key, Happening], None]) -> None:
-        self._registry, self._reviews, self._tell = registry, reviews, tell
+    def __init__(
+        self, registry: Registry, reviews: Reviews, tell: Callable[[Key, Happening], None], reign: Reign
+    ) -> None:
+        self._registry, self._reviews, self._tell, self._reign = registry, reviews, tell, reign
         self._running: dict[Key, tuple[str, JobSettings, Coordinator]] = {}
-        # Workers refuse a lower term than they have seen. Time grows; two operators do not start in one second.
-        self._term = int(time.time())
 
     def app(self) -> web.Application:
         """Return the application that workers connect to."""
@@ -48,10 +48,12 @@ class Coordinators:
         if running is not None and running[:2] == (uid, settings):
             return
         await self.stop(key)
-        self._term += 1
-        credentials = PodCredentials(key, self._reviews, self._registry)
         coordinator = Coordinator(
-            settings, credentials, term=self._term, on_happening=lambda happening: self._tell(key, happening)
+            settings,
+            PodCredentials(key, self._reviews, self._registry),
+            term=self._reign.next_term(),
+            may_speak=self._reign.holds,
+            on_happening=lambda happening: self._tell(key, happening),
         )
         coordinator.begin()
         self._running[key] = uid, settings, coordinator

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Collection
 from typing import Any
 
 import kopf
@@ -10,6 +12,20 @@ from omnilearn_core.api import names
 
 from .loop import Loop
 from .registry import Registry
+
+
+async def watch(registry: Registry, loop: Loop, namespaces: Collection[str], take_signals: Callable[[], None]) -> None:
+    """Watch jobs and pods until this is cancelled."""
+    existing = asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
+        registry=handlers_of(registry, loop),
+        settings=watch_settings(),
+        namespaces=namespaces,
+        clusterwide=not namespaces,
+        standalone=True,
+    )
+    take_signals()  # kopf has just taken them, and would not give them back
+    await kopf.run_tasks(tasks, ignored=existing)
 
 
 def handlers_of(registry: Registry, loop: Loop) -> kopf.OperatorRegistry:
@@ -40,6 +56,8 @@ def watch_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.peering.standalone = True
+    # It would kill this process so long after it has ended, also if the process leads no more but lives on.
+    settings.process.ultimate_exiting_timeout = None
     settings.scanning.disabled = True
     settings.watching.label_selectors["pods"] = f"{names.MANAGED_LABEL}=true"
     settings.watching.chunk_size = 500

@@ -87,7 +87,14 @@ class Loop:
                 self._registry.see_pod(manifest)
 
     async def run(self) -> None:
-        """Look at jobs for ever."""
+        """Look at jobs for ever; when this is cancelled, nothing of it goes on."""
+        try:
+            await self._go_round()
+        finally:
+            for each in self._passes.values():
+                each.cancel()
+
+    async def _go_round(self) -> None:
         while True:
             self.looked = now = time.monotonic()
             ready = [key for key, due in self._due.items() if due <= now and key not in self._passes]

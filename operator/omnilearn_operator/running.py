@@ -1,131 +1,113 @@
-"""The operator as a whole: what it consists of, how it starts and how it ends."""
+"""One replica of the operator: it serves metrics and health, and leads while it has the Lease."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
+import secrets
+import signal
+import socket
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
-import kopf
-
-from omnilearn_coordinator.membership.actions import Happening
 from omnilearn_core.api import names
 
-from .api import ApiError
-from .certificates import CertificateError, Keeper, ServerTls
+from .candidate import Candidate
 from .client import Client
-from .coordination import Coordinators
-from .credentials import Reviews
-from .executor import Executor
-from .handlers import handlers_of, watch_settings
-from .loop import Loop
-from .manifests.place import Place
-from .metrics import OperatorMetrics
-from .recorder import Recorder
-from .registry import Key, Registry
-from .secret import OwnSecret
+from .leadership import Timing
+from .leading import Leader
+from .metrics import OperatorMetrics, Shown
+from .patience import StartError, patiently
+from .reign import Reign
 from .serving import Servers, health_app, metrics_app
 from .settings import OperatorSettings
 
 logger = logging.getLogger(__name__)
 
-_PATIENCE_SECONDS = 300.0
-_ASK_AGAIN_SECONDS = 2.0
 
-
-class StartError(RuntimeError):
-    """The operator cannot start; the sentence says why."""
+def identity(settings: OperatorSettings) -> str:
+    """Return the name by which a Lease knows this replica: the same for every process of a pod."""
+    if settings.pod and settings.pod_uid:
+        return f"{settings.pod}_{settings.pod_uid}"
+    return f"{socket.gethostname()}_{secrets.token_hex(4)}"
 
 
 class Operator:
-    """All parts of an operator, put together."""
+    """A process that leads, or is ready to."""
 
     def __init__(self, settings: OperatorSettings, api: Client) -> None:
         self._settings, self._api = settings, api
-        self._tls = ServerTls()
-        self._authorities = ""
-        self._keeper = Keeper(
-            OwnSecret(api, settings.own_namespace),
-            settings.certificate_secret,
-            settings.certificate_mode,
-            settings.dns_names,
-        )
-        self._registry = Registry()
-        self._recorder = Recorder(api)
-        self._coordinators = Coordinators(self._registry, Reviews(api), self._tell)
-        executor = Executor(api, self._registry, self._recorder, self._place)
-        self._loop = Loop(api, self._registry, self._coordinators, executor, self._recorder, lambda: self._authorities)
-        self._metrics = OperatorMetrics(self._registry, self._coordinators.views, lambda: self._loop.retries)
+        timing, me = Timing(settings.lease_seconds), identity(settings)
+        self._candidate = Candidate(api, settings.own_namespace, settings.lease, me, timing)
+        self._leader: Leader | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._metrics = OperatorMetrics(self._shown, lambda: self._candidate.reigns)
 
     async def run(self) -> None:
-        """Serve and watch until something ends it: kopf takes the signals."""
-        settings = self._settings
+        """Lead whenever it can be, until a signal ends it."""
+        self._life = asyncio.current_task()
+        self._take_signals()
         async with AsyncExitStack() as stack:
             servers = Servers()
             stack.push_async_callback(servers.close)
-            stack.push_async_callback(self._coordinators.stop_all)
-            await servers.serve(health_app(lambda: self._loop.looked, self._missing), settings.health_port)
-            await servers.serve(metrics_app(self._metrics.text), settings.metrics_port)
-            await self._patiently(self._find_crd)
-            await self._patiently(self._renew)
-            await self._patiently(lambda: self._loop.see_everything(settings.namespaces))
-            await servers.serve(self._coordinators.app(), settings.coordinator_port, self._tls.context)
-            async with asyncio.TaskGroup() as tasks:
-                background = [tasks.create_task(self._loop.run()), tasks.create_task(self._keep_renewing())]
-                background.append(tasks.create_task(self._recorder.run()))
-                await kopf.operator(
-                    registry=handlers_of(self._registry, self._loop),
-                    settings=watch_settings(),
-                    namespaces=settings.namespaces,
-                    clusterwide=not settings.namespaces,
-                    standalone=True,
-                )
-                for each in background:
-                    each.cancel()
+            await servers.serve(health_app(self._looked, self._missing), self._settings.health_port)
+            await servers.serve(metrics_app(self._metrics.text), self._settings.metrics_port)
+            await patiently(self._find_crd, self._still_alive)
+            while True:
+                await self._lead(await self._candidate.take())
 
-    def _tell(self, key: Key, happening: Happening) -> None:
-        self._loop.tell(key, happening)
+    async def _lead(self, reign: Reign) -> None:
+        """Lead until the reign is over; whatever ends it, nothing of it is left, and the Lease is free."""
+        logger.info("this operator leads: reign %d", reign.number)
+        leader = self._leader = Leader(self._settings, self._api, reign, self._take_signals)
+        keeping = asyncio.create_task(self._candidate.keep(reign), name="keep the Lease")
+        leading = asyncio.create_task(leader.run(), name="lead")
+        try:
+            await asyncio.wait({leading, keeping}, return_when=asyncio.FIRST_COMPLETED)
+            if leading.done():
+                leading.result()
+                self._end()
+            else:
+                logger.warning("this operator does not lead any more: %s", keeping.result())
+        finally:
+            reign.end()
+            await leader.hang_up()
+            await _cancelled(leading, keeping)
+            self._leader = None
+            await self._candidate.step_down()
+            logger.info("reign %d is over", reign.number)
+
+    def _take_signals(self) -> None:
+        """Have signals end this process in good order; kopf takes them whenever it starts."""
+        for each in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(each, self._end)
+
+    def _end(self) -> None:
+        if self._life is not None:
+            self._life.cancel()
+
+    def _looked(self) -> float:
+        return self._candidate.looked if self._leader is None else self._leader.looked
+
+    def _still_alive(self) -> None:
+        self._candidate.looked = time.monotonic()
 
     def _missing(self) -> str:
-        return "" if self._authorities else "a certificate"
+        if self._leader is not None:
+            return self._leader.missing
+        return "" if self._candidate.informed else "the Lease"
 
-    def _place(self, namespace: str) -> Place:
-        address = self._settings.coordinator_address(namespace)
-        return Place(address, self._authorities, restricted=self._settings.restrict_pods)
-
-    async def _patiently(self, do: Callable[[], Awaitable[None]]) -> None:
-        """Do something that others may have to prepare: a CRD, a certificate. Alive meanwhile, but not ready."""
-        until = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            try:
-                return await do()
-            except (ApiError, CertificateError, StartError, TimeoutError, ssl.SSLError) as error:
-                if time.monotonic() > until:
-                    raise StartError(f"{error} (waited {_PATIENCE_SECONDS:g} s)") from error
-                logger.warning("waiting: %s", error)
-            self._loop.looked = time.monotonic()
-            await asyncio.sleep(_ASK_AGAIN_SECONDS)
+    def _shown(self) -> Shown | None:
+        return None if self._leader is None or not self._leader.reign.holds() else self._leader.shown
 
     async def _find_crd(self) -> None:
         """Make sure that the CRD is served: kopf would never hear of one that comes after it has started."""
         if names.PLURAL not in await self._api.resources(names.API_VERSION):
             raise StartError(f"the CRD {names.CRD_NAME} is not there: install it, it comes with the chart")
 
-    async def _renew(self) -> None:
-        bundle = await self._keeper.refresh()
-        self._tls.update(bundle)
-        if bundle.authorities != self._authorities:
-            self._authorities = bundle.authorities
-            for key in self._registry.jobs:
-                self._loop.touch(key)
 
-    async def _keep_renewing(self) -> None:
-        while True:
-            await asyncio.sleep(self._keeper.pause)
-            try:
-                await self._renew()
-            except (ApiError, CertificateError, TimeoutError, ssl.SSLError) as error:
-                logger.warning("the certificate was not looked after: %s", error)
+async def _cancelled(*tasks: asyncio.Task[None] | asyncio.Task[str]) -> None:
+    """Return when these have ended."""
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

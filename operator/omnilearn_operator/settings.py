@@ -11,6 +11,7 @@ from omnilearn_core.api import names
 
 from .certificates import Mode
 
+LEASE_SECONDS = (5, 300)
 _SWITCH = {"true": True, "false": False}
 
 
@@ -37,6 +38,12 @@ class OperatorSettings:
     coordinator_port: int = names.COORDINATOR_PORT
     metrics_port: int = names.METRICS_PORT
     health_port: int = names.HEALTH_PORT
+    pod: str = ""
+    """The pod that this operator runs in; empty outside of a cluster, and then no Service follows it."""
+
+    pod_uid: str = ""
+    lease: str = "omnilearn-operator"
+    lease_seconds: int = 10
     certificate_secret: str = "omnilearn-certificate"  # noqa: S105 - the name of a Secret
     certificate_mode: Mode = Mode.SELF
     restrict_pods: bool = True
@@ -72,6 +79,10 @@ def read(variables: Mapping[str, str] | None = None) -> OperatorSettings:
         coordinator_port=_port(given, "OMNILEARN_COORDINATOR_PORT", fallback.coordinator_port),
         metrics_port=_port(given, "OMNILEARN_METRICS_PORT", fallback.metrics_port),
         health_port=_port(given, "OMNILEARN_HEALTH_PORT", fallback.health_port),
+        pod=given.get("OMNILEARN_POD", ""),
+        pod_uid=given.get("OMNILEARN_POD_UID", ""),
+        lease=given.get("OMNILEARN_LEASE") or fallback.lease,
+        lease_seconds=_lease_seconds(given, fallback.lease_seconds),
         certificate_secret=given.get("OMNILEARN_CERTIFICATE_SECRET") or fallback.certificate_secret,
         certificate_mode=Mode(_one_of(given, "OMNILEARN_CERTIFICATE_MODE", list(Mode))),
         restrict_pods=_SWITCH[_one_of(given, "OMNILEARN_RESTRICT_PODS", list(_SWITCH))],
@@ -83,6 +94,14 @@ def _port(given: Mapping[str, str], name: str, default: int) -> int:
     text = given.get(name) or str(default)
     if not text.isdigit() or not 0 < int(text) < 65536:
         raise BadSettingError(f"{name} is '{text}': set it to a port from 1 to 65535, or unset it")
+    return int(text)
+
+
+def _lease_seconds(given: Mapping[str, str], default: int) -> int:
+    name, (least, most) = "OMNILEARN_LEASE_SECONDS", LEASE_SECONDS
+    text = given.get(name) or str(default)
+    if not text.isdigit() or not least <= int(text) <= most:
+        raise BadSettingError(f"{name} is '{text}': set it to a number of seconds from {least} to {most}, or unset it")
     return int(text)
 
 

@@ -14,14 +14,15 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from urllib.parse import urlparse
 
 from pydantic import ValidationError
-from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosedOK, InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 from websockets.sync.connection import Connection
+from websockets.typing import Data
 
 from omnilearn_core.api.messages import LARGEST_MESSAGE, TO_WORKER, FromWorker, ToWorker, to_frame
 from omnilearn_core.api.names import worker_path
@@ -37,6 +38,10 @@ _LONGEST_QUEUE = 1000
 _MOST_REFUSALS = 3
 _NO_JOB_SECONDS = 60.0
 _DEAD_NODE_MILLISECONDS = 20_000
+
+# A coordinator that is frozen keeps its connections. Who hears nothing for so long asks, and leaves after as long
+# again: together longer than another operator needs to take over, so that it is there when this worker dials.
+_QUIET_SECONDS = 7.0
 
 
 class RefusedError(RuntimeError):
@@ -77,6 +82,7 @@ class Link:
         self._closing = threading.Event()
         self._opening = threading.Lock()
         self._term = 0
+        self._quiet = _QUIET_SECONDS
         self._warned = False
         self.lost_since: float | None = time.monotonic()
         self._receiver = threading.Thread(target=self._receive_for_ever, name="omnilearn-link", daemon=True)
@@ -174,7 +180,7 @@ class Link:
             for opening in self._on_open():
                 connection.send(to_frame(opening))
             self._connection = connection
-        for frame in connection:
+        for frame in self._frames(connection):
             try:
                 message = TO_WORKER.validate_json(frame)
             except ValidationError as error:
@@ -185,8 +191,28 @@ class Link:
                 log.warning("a coordinator of an earlier term (%d, not %d) is ignored", term, self._term)
                 return False
             self._term, self.lost_since = term, None
+            self._quiet = max(_QUIET_SECONDS, 2.0 * getattr(message, "report_seconds", 0.0))
             self._on_message(message)
         return True
+
+    def _frames(self, connection: Connection) -> Iterator[Data]:
+        """Yield what comes until the connection is closed; TimeoutError if nobody answers any more."""
+        answered: threading.Event | None = None
+        while True:
+            try:
+                frame = connection.recv(self._quiet)
+            except ConnectionClosedOK:
+                return
+            except TimeoutError:
+                if answered is not None and not answered.is_set():
+                    with suppress(OSError):
+                        connection.socket.shutdown(socket.SHUT_RDWR)  # nobody is there to say goodbye to
+                    log.warning("the coordinator has not answered for %g s: dialling anew", 2 * self._quiet)
+                    raise
+                answered = connection.ping()
+            else:
+                answered = None
+                yield frame
 
 
 def _notice_dead_node(connection: Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -57,3 +58,11 @@ def test_a_deleted_pod_is_replaced_and_joins_while_the_others_go_on(running: Kub
     assert uids(running)["digits-a-0-0"] == survivor
     assert running.status(JOB)["workers"]["preemptions"] == 1
     assert any(reason == "WorkerPreempted" for reason, _ in running.events(JOB))
+
+
+def test_a_running_job_is_deleted_with_all_it_has_within_seconds(running: Kube) -> None:
+    running.run("delete", "olj", JOB, "--wait=false")
+    began = time.monotonic()
+    kinds = "pods,services,networkpolicies"
+    running.until("everything is gone", lambda: not running.every(kinds, f"omnilearn.dev/job={JOB}"), 60)
+    assert time.monotonic() - began < 30  # the grace period of a pod that does not want to go

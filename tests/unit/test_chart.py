@@ -15,7 +15,7 @@ import pytest
 import yaml
 from scripts.chart import CHART, crd_template, generated, leaves
 
-from omnilearn_operator.metrics import OperatorMetrics
+from omnilearn_operator.metrics import OperatorMetrics, Shown
 
 ROOT = Path(__file__).parents[2]
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
@@ -36,7 +36,7 @@ def objects(schema: Any, name: str = "") -> Iterator[tuple[str, dict[str, Any]]]
 def metric_names() -> set[str]:
     """Return the names of all series, counters as Prometheus calls them."""
     nobody: Any = SimpleNamespace(jobs={})
-    families = OperatorMetrics(nobody, lambda: iter(()), lambda: 0).collect()
+    families = OperatorMetrics(lambda: Shown(nobody, lambda: iter(()), 0), lambda: 0).collect()
     return {f"{each.name}_total" if each.type == "counter" else each.name for each in families}
 
 

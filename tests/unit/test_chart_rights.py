@@ -70,6 +70,19 @@ def test_within_namespaces_all_rights_but_token_reviews_end_there() -> None:
     assert variables(objects)["OMNILEARN_NAMESPACES"] == "blue,green"
 
 
+@pytest.mark.parametrize("settings", [(), ("watchNamespaces={blue}",)])
+def test_the_operator_may_lead_by_one_lease_and_label_pods_of_its_own_namespace(settings: tuple[str, ...]) -> None:
+    objects = installed(*settings)
+    role = only(objects, "Role", "-leadership")
+    assert role["metadata"]["namespace"] == NAMESPACE
+    named = [(rule.get("resourceNames"), rule["resources"], rule["verbs"]) for rule in role["rules"]]
+    assert named == [
+        ([variables(objects)["OMNILEARN_LEASE"]], ["leases"], ["get", "patch"]),
+        (None, ["leases"], ["create"]),
+        (None, ["pods"], ["list", "patch"]),
+    ]
+
+
 @pytest.mark.parametrize(
     ("settings", "verbs"), [((), ["get", "patch"]), (CERT_MANAGER, ["get"])], ids=["its own", "somebody else's"]
 )

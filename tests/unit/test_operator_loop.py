@@ -17,6 +17,7 @@ from omnilearn_operator.loop import Loop
 from omnilearn_operator.manifests.place import Place
 from omnilearn_operator.recorder import Recorder
 from omnilearn_operator.registry import Key, Registry
+from omnilearn_operator.reign import Fenced, Reign
 from operations import MemoryApi, job_of
 
 KEY = Key("team", "job")
@@ -27,13 +28,16 @@ class Bench:
     """An operator without a watch: tests say what is seen."""
 
     def __init__(self) -> None:
+        self.has_the_lease = True
         self.api = MemoryApi()
         self.api.objects["OmniLearnJob", "job"] = job_of().to_manifest()
         self.registry = Registry()
-        recorder = Recorder(self.api)
-        self.coordinators = Coordinators(self.registry, Reviews(self.api), self._tell)
-        executor = Executor(self.api, self.registry, recorder, lambda _: Place("wss://here", "ca"))
-        self.loop = Loop(self.api, self.registry, self.coordinators, executor, recorder, lambda: "ca")
+        self.reign = Reign(1, lambda: self.has_the_lease)
+        fenced = Fenced(self.api, self.reign)
+        recorder = Recorder(fenced)
+        self.coordinators = Coordinators(self.registry, Reviews(fenced), self._tell, self.reign)
+        executor = Executor(fenced, self.registry, recorder, lambda _: Place("wss://here", "ca"))
+        self.loop = Loop(fenced, self.registry, self.coordinators, executor, recorder, lambda: "ca")
 
     def _tell(self, key: Key, happening: Happening) -> None:
         self.loop.tell(key, happening)
@@ -198,3 +202,44 @@ def test_a_pod_that_was_created_is_not_created_again_before_the_watch_shows_it()
             await asyncio.sleep(0.02)
 
     assert len(run(scene).did("create", "Pod")) == 2
+
+
+def test_nothing_is_written_from_the_moment_that_the_lease_is_not_sure() -> None:
+    async def scene(bench: Bench) -> None:
+        bench.see()
+        await bench.until(lambda: len(bench.api.did("create", "Pod")) == 2)
+        bench.has_the_lease = False
+        written = len(_writes(bench.api))
+        bench.see(replicas=5)
+        await bench.until(lambda: bench.loop.retries > 0)
+        bench.has_the_lease = True  # too late: what is left of a reign stays without rights
+        bench.loop.touch(KEY, 0.0)
+        await bench.until(lambda: bench.loop.retries > 1)
+        assert len(_writes(bench.api)) == written
+
+    run(scene)
+
+
+def _writes(api: MemoryApi) -> list[tuple[str, str, str]]:
+    return [call for call in api.calls if call[0] not in ("get", "list")]
+
+
+def test_a_loop_that_is_stopped_leaves_no_pass_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> list[str]:
+        bench, begun = Bench(), asyncio.Event()
+
+        async def never(manifest: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+            begun.set()
+            return await asyncio.Future[dict[str, Any]]()
+
+        monkeypatch.setattr(bench.api, "create", never)
+        looking = asyncio.create_task(bench.loop.run())
+        bench.see()
+        await asyncio.wait_for(begun.wait(), _LIMIT)
+        looking.cancel()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.wait_for(asyncio.gather(*others, return_exceptions=True), _LIMIT)
+        await bench.coordinators.stop_all()
+        return bench.api.did("create", "Pod")
+
+    assert asyncio.run(play()) == []

@@ -58,6 +58,7 @@ def test_namespaces_are_listed_with_commas() -> None:
     [
         ("OMNILEARN_OWN_NAMESPACE", "", "set it to the namespace that the operator runs in"),
         ("OMNILEARN_METRICS_PORT", "http", "set it to a port from 1 to 65535, or unset it"),
+        ("OMNILEARN_LEASE_SECONDS", "2", "set it to a number of seconds from 5 to 300, or unset it"),
         ("OMNILEARN_CERTIFICATE_MODE", "vault", "set it to self or given"),
         ("OMNILEARN_RESTRICT_PODS", "maybe", "set it to true or false"),
     ],
@@ -82,6 +83,7 @@ def test_a_bad_setting_gets_a_sentence(variable: str, value: str, advice: str) -
             "n",
             "/apis/networking.k8s.io/v1/namespaces/t/networkpolicies/n",
         ),
+        ("coordination.k8s.io/v1", "Lease", "t", "n", "/apis/coordination.k8s.io/v1/namespaces/t/leases/n"),
         ("authentication.k8s.io/v1", "TokenReview", "", "", "/apis/authentication.k8s.io/v1/tokenreviews"),
     ],
 )

@@ -43,13 +43,16 @@ class Desk:
         self.said: asyncio.Queue[str] = asyncio.Queue()
         self.open: list[web.WebSocketResponse] = []
         self.welcomed = 0
+        self.answers, self.report_seconds = True, 1.0
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse()
+        socket = web.WebSocketResponse(autoping=self.answers)
         await socket.prepare(request)
         self.open.append(socket)
         self.welcomed += 1
-        await socket.send_str(to_frame(Welcome(term=1, global_batch=self.welcomed, running=False, report_seconds=1.0)))
+        seconds = self.report_seconds
+        welcome = Welcome(term=1, global_batch=self.welcomed, running=False, report_seconds=seconds)
+        await socket.send_str(to_frame(welcome))
         async for message in socket:
             if message.type is WSMsgType.TEXT:
                 self.said.put_nowait(message.data)
@@ -231,6 +234,21 @@ def test_a_lost_connection_comes_back(authorities: Path) -> None:
             await worker.welcome()
             await desk.open[0].close()
             assert await worker.welcome() == 2
+
+    play(scene)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_only_a_coordinator_that_does_not_answer_is_left(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "_QUIET_SECONDS", 0.1)
+
+    async def scene() -> None:
+        desk = Desk()
+        desk.answers, desk.report_seconds = answers, 0.05
+        async with desk.at_work(secured=False) as address, working(environment_of(address)) as worker:
+            await worker.welcome()
+            await asyncio.wait([asyncio.create_task(until(lambda: desk.welcomed > 1))], timeout=1.0)
+            assert (desk.welcomed == 1) == answers
 
     play(scene)
 

@@ -19,6 +19,15 @@
 {{ include "omnilearn.base" . }}-test
 {{- end }}
 
+{{/* The Lease by which one operator leads; also the value of the leader's label. */}}
+{{- define "omnilearn.lease" -}}
+{{ include "omnilearn.operator" . }}
+{{- end }}
+
+{{- define "omnilearn.leaseSeconds" -}}
+{{ default (ternary 10 60 (gt (int .Values.replicas) 1)) (int .Values.lease.seconds) }}
+{{- end }}
+
 {{/* Names of cluster-wide objects tell installations in different namespaces apart. */}}
 {{- define "omnilearn.clusterWide" -}}
 {{ .Release.Namespace }}:{{ include "omnilearn.operator" . }}

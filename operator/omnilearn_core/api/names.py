@@ -27,6 +27,9 @@ GROUP_LABEL = f"{GROUP}/group"
 WORKER_LABEL = f"{GROUP}/worker"
 ATTEMPT_LABEL = f"{GROUP}/attempt"
 
+# Label of the operator's pod that leads; the coordinator's Service selects it
+LEADER_LABEL = f"{GROUP}/leader"
+
 # Annotations of a worker's pod: the share is for people and for an operator that starts anew
 SHARE_ANNOTATION = f"{GROUP}/share"
 GENERATION_ANNOTATION = f"{GROUP}/generation"
