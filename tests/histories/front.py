@@ -15,6 +15,7 @@ from omnilearn_operator.api import ApiError, Manifest
 from .store import Store
 
 _LIMIT_SECONDS = 20.0
+_AFTER_DEATH_SECONDS = 1.0
 
 
 class Trouble(StrEnum):
@@ -59,11 +60,13 @@ class Front:
 
     def __init__(self, store: Store, line: Line, told: Told) -> None:
         self._store, self._line, self._told = store, line, told
+        self.dead_since: float | None = None
+        """When its operator died: an API server drops what nobody waits for, but not at once."""
 
-    async def get(self, kind: str, namespace: str, name: str) -> Manifest:
+    async def get(self, kind: str, namespace: str, name: str, version: str = "") -> Manifest:
         return await self._call("get", lambda: deepcopy(self._store.get(kind, name)))
 
-    async def every(self, kind: str, namespace: str, selector: str = "") -> Manifest:
+    async def every(self, kind: str, namespace: str, selector: str = "", fields: str = "") -> Manifest:
         def found() -> Manifest:
             version = {"resourceVersion": str(self._store.version)}
             return {"metadata": version, "items": deepcopy(self._store.every(kind, selector))}
@@ -120,6 +123,8 @@ class Front:
 
     async def _on_the_way(self, verb: str, do: Callable[[], Manifest]) -> Manifest:
         await asyncio.sleep(self._line.seconds / 2)
+        if self.dead_since is not None and self._store.clock.seconds > self.dead_since + _AFTER_DEATH_SECONDS:
+            raise ApiError(0, "Unreachable", "nobody waits for the answer any more")
         if self._line.away:
             await asyncio.sleep(self._line.seconds / 2)
             raise ApiError(0, "Unreachable", "the API server cannot be reached")

@@ -100,7 +100,7 @@ class Nodes:
         asyncio.get_running_loop().call_later(seconds, now)
 
     def _place(self, pod: Manifest) -> None:
-        if is_over(pod):
+        if _is_told_to_go(pod):
             return
         if self.weather.is_full:
             full = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "Insufficient cpu"}
@@ -115,7 +115,7 @@ class Nodes:
             self._later(_START_SECONDS, pod, self._start)
 
     def _start(self, pod: Manifest) -> None:
-        if is_over(pod):
+        if _is_told_to_go(pod):
             return
         if self.weather.image_is_missing:
             waiting = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
@@ -138,11 +138,11 @@ class Nodes:
 
     def ends(self, pod: Manifest, code: int, message: str = "") -> None:
         """Have the script of a pod end."""
-        if not runs(pod) or is_over(pod):
+        if not runs(pod) or _is_told_to_go(pod):
             return
         done = message and json.loads(message).get("type") == "done" and code == 0
-        cause = Cause.FINISHED if done else Cause.TAKEN if code in (75, 143) else Cause.FAILED
-        self.causes.setdefault(uid_of(pod), cause)
+        # One that was to be taken away, and was not, ends by itself after all.
+        self.causes[uid_of(pod)] = Cause.FINISHED if done else Cause.TAKEN if code in (75, 143) else Cause.FAILED
         self._end(pod, code, message)
 
     def ends_later(self, seconds: float, pod: Manifest, code: int, message: str) -> None:
@@ -156,6 +156,10 @@ class Nodes:
 
     # What happens to pods
 
+    def is_well(self, pod: Manifest) -> bool:
+        """Tell whether a pod trains, or will, and nobody was ever told otherwise."""
+        return uid_of(pod) not in self.causes and not is_over(pod)
+
     def evict(self, pod: Manifest) -> None:
         """Evict a pod by the API: it is marked, then told to go."""
         self.mark(pod, "EvictionByEvictionAPI")
@@ -163,7 +167,7 @@ class Nodes:
 
     def press(self, pod: Manifest) -> None:
         """Have a node that runs out of memory end a pod: it stays, as failed."""
-        if not is_over(pod) and runs(pod):
+        if runs(pod) and not _is_told_to_go(pod):
             self.mark(pod, "TerminationByKubelet")
             self._set(pod, {"phase": "Failed", "reason": "Evicted", "containerStatuses": []})
 
@@ -194,6 +198,10 @@ class Nodes:
 
         with suppress(ApiError):  # it is gone
             self.store.update("Pod", pod["metadata"]["name"], change)
+
+
+def _is_told_to_go(pod: Manifest) -> bool:
+    return has_ended(pod) or "deletionTimestamp" in pod["metadata"]
 
 
 def _container(state: Manifest) -> Manifest:

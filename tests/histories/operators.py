@@ -12,6 +12,7 @@ from omnilearn_operator.coordination import Coordinators
 from omnilearn_operator.executor import Executor
 from omnilearn_operator.loop import Loop
 from omnilearn_operator.manifests.place import Place
+from omnilearn_operator.observed import Pod
 from omnilearn_operator.recorder import Recorder
 from omnilearn_operator.registry import Key, Registry
 
@@ -47,6 +48,9 @@ class Operator:
         self.known: dict[str, int] = {}
         """The newest version of each job's spec that it could know when it last looked, by UID."""
 
+        self.saw: dict[str, tuple[Pod, ...]] = {}
+        """The pods that it saw then."""
+
         self._api, self._store, self._wire = api, store, wire
         self._recorder = Recorder(api, lambda: clock.seconds)
         executor = Executor(api, self.registry, self._recorder, lambda _: Place("wss://here", _AUTHORITIES))
@@ -69,15 +73,18 @@ class Operator:
         self._tasks += [asyncio.ensure_future(each) for each in (self.loop.run(), self._recorder.run())]
 
     def die(self) -> None:
-        """Be gone at once; calls that are on their way arrive all the same."""
+        """Be gone at once; calls that are on their way arrive all the same, within a moment."""
+        self._api.dead_since = self._store.clock.seconds
         for watch in self.watches:
             watch.close()
         current = asyncio.all_tasks()
         for task in [*self._tasks, *(each for each in current if each.get_name().startswith("look at "))]:
             task.cancel()
 
-    def _looks(self) -> None:
-        self.known = dict(self.registry.newest)
+    def _looks(self, key: Key) -> None:
+        job = self.registry.jobs.get(key)
+        uid = "" if job is None else job.metadata.uid or ""
+        self.known[uid], self.saw[uid] = self.registry.newest.get(uid, 0), self.registry.pods(key)
 
     def _see_job(self, change: Change) -> None:
         self.loop.touch(self.registry.see_job(change.object, gone=change.type == "DELETED"))

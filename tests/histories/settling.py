@@ -9,7 +9,6 @@ from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_core.api.status import JobStatus
 from omnilearn_operator.api import Manifest
 from omnilearn_operator.manifests.pods import template_hash
-from omnilearn_operator.workforce import wanted_workers
 
 from .store import Store, has_ended, is_over, owner_of, runs, uid_of, worker_of
 from .training import Scripts
@@ -42,10 +41,18 @@ def _unsettled(job: OmniLearnJob, pods: list[Manifest], *, at_its_end: bool) -> 
         )
     if at_its_end and job.spec.most >= job.spec.fewest:
         return "the script has come to its end, the job has not"
-    wanted = Counter(wanted_workers(job).keys())
-    if Counter(map(worker_of, live)) != wanted:
-        return f"there are {sorted(map(worker_of, live))}, wanted are {sorted(wanted)}"
-    return _not_well(job, live) or _told(status, len(wanted), job)
+    return _not_wanted(job, live) or _not_well(job, live) or _told(status, len(live), job)
+
+
+def _not_wanted(job: OmniLearnJob, live: list[Manifest]) -> str:
+    workers = Counter(map(worker_of, live))
+    groups = Counter(worker.rpartition("-")[0].rpartition("-")[2] for worker in workers)
+    if len(live) != job.spec.most or max(workers.values(), default=1) > 1:
+        return f"there are {sorted(workers.elements())}, wanted are {job.spec.most}"
+    for group in job.spec.workers:
+        if not group.min_replicas <= groups[group.name] <= group.replicas:
+            return f"{groups[group.name]} workers of {group.name} are not what it wants"
+    return ""
 
 
 def _not_well(job: OmniLearnJob, live: list[Manifest]) -> str:

@@ -82,7 +82,7 @@ class _Running:
 class Coordinating:
     """The coordinators of one operator, for its loop: what they know dies with it."""
 
-    def __init__(self, scripts: Scripts, looks: Callable[[], None]) -> None:
+    def __init__(self, scripts: Scripts, looks: Callable[[Key], None]) -> None:
         self._scripts, self._looks = scripts, looks
         self._running: dict[Key, _Running] = {}
 
@@ -102,7 +102,7 @@ class Coordinating:
         return self._scripts.nodes.store.clock.seconds
 
     def view(self, key: Key) -> JobView | None:
-        self._looks()
+        self._looks(key)
         running = self._running.get(key)
         if running is None:
             return None

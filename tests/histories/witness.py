@@ -11,11 +11,10 @@ from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_core.api.status import JobStatus
 from omnilearn_operator.api import Manifest
 from omnilearn_operator.manifests.pods import template_hash
-from omnilearn_operator.workforce import wanted_workers
 
 from .nodes import Cause, Nodes
 from .operators import Operator
-from .store import Change, is_over, owner_of, uid_of, worker_of
+from .store import Change, owner_of, uid_of, worker_of
 from .training import Scripts
 
 _LARGEST_STATUS = 64 * 1024
@@ -55,6 +54,9 @@ class Witness(logging.Handler):
             self._created(operator, what)
         elif what["kind"] == "Pod" and verb == "delete":
             self._deleted(operator, what)
+        elif what["kind"] == names.KIND and verb == "delete":
+            if not self._has_ended(uid_of(what)):
+                self.violations.append("a job is deleted that has not ended")
         elif what["kind"] == names.KIND:
             self._said(uid_of(what), OmniLearnJob.from_manifest(what))
 
@@ -66,14 +68,15 @@ class Witness(logging.Handler):
     def _created(self, operator: Operator, pod: Manifest) -> None:
         uid, name, worker = owner_of(pod), pod["metadata"]["name"], worker_of(pod)
         jobs = self._believed(operator, uid)
-        live = [each for each in self._store.pods(uid) if not is_over(each)]
+        live = [each for each in self._store.pods(uid) if self._nodes.is_well(each)]
         if (uid, name) in self._names:
             self.violations.append(f"{name} was created before: an attempt is used twice")
         self._names.add((uid, name))
         if any(worker_of(each) == worker for each in live):
             self.violations.append(f"{name} is created while another pod of {worker} is well")
-        if not any(worker in wanted_workers(job) for job in jobs):
-            self.violations.append(f"{name} is created, but {worker} is not wanted")
+        mates = sum(_group(each) == _group(pod) for each in live)
+        if all(job.spec.suspend or mates >= _replicas(job, _group(pod)) for job in jobs):
+            self.violations.append(f"{name} is created, but its group wants no more")
         if len(live) + 1 > max(job.spec.most for job in jobs):
             self.violations.append(f"{name} is created beyond the most workers that are allowed")
         if self._has_ended(uid):
@@ -81,17 +84,18 @@ class Witness(logging.Handler):
 
     def _deleted(self, operator: Operator, pod: Manifest) -> None:
         uid, name, worker = owner_of(pod), pod["metadata"]["name"], worker_of(pod)
-        if not is_over(pod) and not self._reasons(operator, pod, uid, worker):
+        if self._nodes.is_well(pod) and not self._reasons(operator, pod, uid, worker):
             self.violations.append(f"{name} is deleted for no reason that is true")
         self._nodes.causes.setdefault(uid_of(pod), Cause.LET_GO)
 
     def _reasons(self, operator: Operator, pod: Manifest, uid: str, worker: str) -> list[str]:
         """Return why a pod may be deleted."""
-        jobs, found = self._believed(operator, uid), []
-        if not all(worker in wanted_workers(job) for job in jobs):
+        jobs, found, group = self._believed(operator, uid), [], _group(pod)
+        there = [each for each in operator.saw.get(uid, ()) if not each.over]
+        mates = sum(each.worker.rpartition("-")[0] == worker.rpartition("-")[0] for each in there)
+        if any(job.spec.suspend or mates > _replicas(job, group) or len(there) > job.spec.most for job in jobs):
             found.append("not wanted")
         hash_ = pod["metadata"]["annotations"][names.TEMPLATE_HASH_ANNOTATION]
-        group = pod["metadata"]["labels"][names.GROUP_LABEL]
         if any(template_hash(each) != hash_ for job in jobs for each in job.spec.workers if each.name == group):
             found.append("another template")
         if any(_attempt(each) > _attempt(pod) for each in self._store.pods(uid) if worker_of(each) == worker):
@@ -145,6 +149,14 @@ class Witness(logging.Handler):
 
 def _end_of(status: JobStatus) -> str:
     return next((each.type for each in status.conditions if each.type in _ENDS and each.status == "True"), "")
+
+
+def _group(pod: Manifest) -> str:
+    return str(pod["metadata"]["labels"][names.GROUP_LABEL])
+
+
+def _replicas(job: OmniLearnJob, group: str) -> int:
+    return next((each.replicas for each in job.spec.workers if each.name == group), 0)
 
 
 def _attempt(pod: Manifest) -> int:

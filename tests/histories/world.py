@@ -25,8 +25,9 @@ from .training import Scripts
 from .watching import Order, Wire
 from .witness import Witness
 
-_STEP_SECONDS, _LONGEST_SECONDS, _QUIET_SECONDS = 15.0, 600.0, 130.0
+_STEP_SECONDS, _LONGEST_SECONDS, _QUIET_SECONDS = 15.0, 300.0, 70.0
 _GARBAGE_SECONDS = 2.0
+_START_SECONDS = 2.0
 
 
 class World:
@@ -88,6 +89,7 @@ class World:
             self.operator = made
 
         if self.operator is None:
+            self.passes(_START_SECONDS)
             self._do(start)
 
     def dies(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -182,5 +182,7 @@ Histories.TestCase.settings = settings(
     derandomize=_GIVEN is None,
     database=None,
     suppress_health_check=_SLOW,
+    phases=[Phase.generate, Phase.shrink],
+    report_multiple_bugs=False,
 )
 TestHistories = Histories.TestCase
