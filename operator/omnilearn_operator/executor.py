@@ -61,10 +61,12 @@ class Executor:
             book = replace(book, applied=job.metadata.generation or 0) if found.good else book
         for create in decision.check:
             checks |= await self._try(key, job, create, now, dry_run=True)
-        ready = checks.get(OBJECTS, Check()).good
+        # Who goes makes room: in this order, there are never more pods than the job may have.
+        stuck = await _all(self._delete(key, each) for each in decision.delete)
+        errors += stuck
+        ready = checks.get(OBJECTS, Check()).good and not stuck
         for learned in await asyncio.gather(*(self._try(key, job, each, now) for each in decision.create if ready)):
             checks |= learned
-        errors += await _all(self._delete(key, each) for each in decision.delete)
         errors += await _all(self._annotate(key, each) for each in decision.annotate)
         delays = {pod.uid: Delay(await self._reason(key, pod), now) for pod in decision.ask}
         if decision.expire:

@@ -53,8 +53,8 @@ class Decision:
     check: tuple[Create, ...] = ()
     """Pods to try without creating them: one for each template that nothing is known of."""
 
-    create: tuple[Create, ...] = ()
     delete: tuple[Delete, ...] = ()
+    create: tuple[Create, ...] = ()
     annotate: tuple[Annotate, ...] = ()
     ask: tuple[Pod, ...] = ()
     """Pods whose events are to be read: their nodes do not start them."""
