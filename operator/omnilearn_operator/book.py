@@ -76,6 +76,9 @@ class Book:
     attempts: Mapping[str, int] = field(default_factory=dict)
     """The newest attempt of each worker whose end was counted."""
 
+    ended: Mapping[str, datetime] = field(default_factory=dict)
+    """When this operator counted the last end of each worker: a node's clock may be hours ahead or behind."""
+
     let_go: frozenset[str] = frozenset()
     """Pods, by UID, that this operator has deleted: their end is nobody's failure and no preemption."""
 
@@ -109,7 +112,7 @@ class Book:
         for ending in endings:
             pod = ending.pod
             attempts = {**book.attempts, pod.worker: max(pod.attempt, book.attempts.get(pod.worker, -1))}
-            book = replace(book, attempts=attempts)
+            book = replace(book, attempts=attempts, ended={**book.ended, pod.worker: now})
             if pod.uid in self.let_go:
                 continue
             if ending.meaning is Meaning.PREEMPTED:

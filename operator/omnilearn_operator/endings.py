@@ -91,6 +91,7 @@ def pause_after(attempts: Sequence[Pod]) -> float:
 
 
 def _came_to_nothing(pod: Pod) -> bool:
-    """Tell whether a pod failed, was not run by its node, or could not take part."""
-    again = pod.ended is not None and (pod.ended.code < 0 or pod.ended.code == names.START_ANEW_EXIT)
+    """Tell whether a pod failed, was not run by its node, could not take part, or went without being told to."""
+    code = 0 if pod.ended is None else pod.ended.code
+    again = code < 0 or code == names.START_ANEW_EXIT or (code == _TERMINATED and not pod.leaving and not pod.disrupted)
     return again or ending_of(pod, finished=False).meaning in (Meaning.FAILED, Meaning.OUT_OF_MEMORY)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from .book import OBJECTS, Book, Check
 from .manifests.pods import template_hash
+from .observed import Pod
 from .status import Seen
 from .workforce import Create, Delete
 
@@ -54,7 +55,7 @@ def hire(
         return Hiring(again=_next_check({OBJECTS: objects}, seen.now))
     good = {hash_ for hash_, check in checks.items() if check is not None and not check.refused}
     allowed = [create for create in wanted if hashes[create.worker.group.name] in good]
-    waits = [(create, (due(create, seen) - seen.now).total_seconds()) for create in allowed]
+    waits = [(create, (due(create, seen, book) - seen.now).total_seconds()) for create in allowed]
     later = [wait for _, wait in waits if wait > 0]
     rolled = [goes for goes, successor in outdated if hashes[successor.worker.group.name] in good]
     return Hiring(
@@ -69,9 +70,16 @@ def _next_check(checks: Mapping[str, Check | None], now: datetime) -> float:
     return max(0.1, min([*times, _LONGEST_SECONDS]))
 
 
-def due(create: Create, seen: Seen) -> datetime:
+def due(create: Create, seen: Seen, book: Book) -> datetime:
     """Return when an attempt may be created: a pause after its predecessor's end."""
     if not create.after:
         return seen.now
-    ends = [pod.ended.at for pod in seen.pods if pod.worker == create.name and pod.ended and pod.ended.at]
-    return max(ends, default=seen.now) + timedelta(seconds=create.after if ends else 0.0)
+    told = book.ended.get(create.name, book.since)
+    ends = [_end_of(pod) or told for pod in seen.pods if pod.worker == create.name and pod.ended]
+    return min(max(ends, default=told), told) + timedelta(seconds=create.after)
+
+
+def _end_of(pod: Pod) -> datetime | None:
+    """Return when a pod ended; its node's clock may be hours behind, the API server's says when it was created."""
+    at = None if pod.ended is None else pod.ended.at
+    return at if at is None or pod.created is None else max(at, pod.created)

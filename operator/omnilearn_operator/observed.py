@@ -73,6 +73,9 @@ class Pod:
     memory_bound: int | None = None
     """How many samples it may compute at once, if an earlier attempt was out of memory."""
 
+    created: datetime | None = None
+    """When the API server took it."""
+
     creating_since: datetime | None = None
     """When it was given to a node, if that has not started it yet."""
 
@@ -107,6 +110,7 @@ def pod_from(manifest: Mapping[str, Any]) -> Pod | None:
         authorities=annotations.get(names.AUTHORITIES_ANNOTATION, ""),
         assigned=_assigned(annotations),
         memory_bound=_whole(annotations.get(names.MEMORY_BOUND_ANNOTATION, "")),
+        created=_moment(metadata.get("creationTimestamp")),
         creating_since=_creating_since(status, state),
     )
 

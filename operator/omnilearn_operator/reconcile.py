@@ -109,7 +109,7 @@ def _with_start(seen: Seen, book: Book) -> Book:
 
 def _standing(seen: Seen, book: Book, to_come: Sequence[Create]) -> Standing:
     verdict = book.verdict
-    pauses = [(create.name, due(create, seen)) for create in to_come]
+    pauses = [(create.name, due(create, seen, book)) for create in to_come]
     hashes = [template_hash(group) for group in seen.job.spec.workers]
     checks = [check for name, check in book.checks.items() if name in hashes or name == OBJECTS]
     return Standing(
