@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -76,6 +76,12 @@ class Book:
     attempts: Mapping[str, int] = field(default_factory=dict)
     """The newest attempt of each worker whose end was counted."""
 
+    inherited: bool = False
+    """An earlier operator has minded this job: it may have had pods that nobody saw end."""
+
+    met: frozenset[str] = frozenset()
+    """The workers that this operator has minded."""
+
     ended: Mapping[str, datetime] = field(default_factory=dict)
     """When this operator counted the last end of each worker: a node's clock may be hours ahead or behind."""
 
@@ -105,6 +111,17 @@ class Book:
     def is_counted(self, worker: str, attempt: int) -> bool:
         """Tell whether the end of an attempt was counted."""
         return attempt <= self.attempts.get(worker, -1)
+
+    def meeting(self, wanted: Collection[str], there: Collection[str]) -> Book:
+        """Return the book with the workers that are minded from now on; ``there`` have a pod whose end is to be counted.
+
+        Of the others, an earlier operator may have had an attempt that was gone before anybody saw its end: the number
+        of that is passed over.
+        """
+        new = frozenset(wanted) - self.met
+        unseen = new - frozenset(there) if self.inherited else frozenset()
+        attempts = {**self.attempts, **{name: self.attempts.get(name, -1) + 1 for name in unseen}}
+        return replace(self, attempts=attempts, met=self.met | new)
 
     def counting(self, endings: Iterable[Ending], now: datetime) -> Book:
         """Return the book with the ends of some pods in it."""
@@ -143,6 +160,7 @@ def opened(job: OmniLearnJob, now: datetime) -> Book:
     counts = status.workers
     return Book(
         since=now,
+        inherited=job.status is not None,
         status=status,
         failures=counts.failures if counts else 0,
         preemptions=counts.preemptions if counts else 0,

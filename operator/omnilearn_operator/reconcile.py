@@ -78,6 +78,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     counted = frozenset(pod.uid for pod in seen.pods if book.is_counted(pod.worker, pod.attempt))
     members = members_in(seen.view)
     wanted = {} if over else roster(job, seen.pods, {each.worker: each.samples_per_second for each in members})
+    book = book.meeting(wanted, [pod.worker for pod in seen.pods if pod.uid not in counted])
     work = staff(job, wanted, seen.pods, counted, finished=over, attempts=book.attempts)
     book = book.counting(work.endings, seen.now)
     facts = facts_of(job, _standing(seen, book, work.create))
@@ -182,7 +183,9 @@ def _writing(decision: Decision, seen: Seen, facts: Facts) -> Decision:
     wait = due_in(book.status, status, book.written, seen.now)
     if wait is None:
         return decision
-    if wait > 0:
+    # Which attempts have ended is known to whoever comes next before there are others.
+    urgent = bool(decision.create) and status.attempts != book.status.attempts
+    if wait > 0 and not urgent:
         return replace(decision, again=min(decision.again, wait))
     return replace(decision, status=status, tell=(*decision.tell, *notes.of_facts(book.status, facts)))
 

@@ -203,6 +203,7 @@ class World:
 
     def settles(self) -> str:
         """Wait until all is as it should be; return what is not."""
+        self.passes(_STEP_SECONDS)
         until = self.clock.seconds + _LONGEST_SECONDS
         while (why := unsettled(self.store, self.scripts)) and self.clock.seconds < until:
             self.passes(_STEP_SECONDS)
