@@ -68,6 +68,9 @@ class Book:
     status: JobStatus = field(default_factory=JobStatus)
     """The status that was written last."""
 
+    unsure: bool = False
+    """What was written last may or may not be there: the answer was an error."""
+
     written: datetime | None = None
     """When that was."""
 
@@ -113,7 +116,7 @@ class Book:
         return attempt <= self.attempts.get(worker, -1)
 
     def meeting(self, wanted: Collection[str], there: Collection[str]) -> Book:
-        """Return the book with the workers that are minded from now on; ``there`` have a pod whose end is to be counted.
+        """Return the book with the workers that are minded from now on; ``there`` have a pod whose end will be counted.
 
         Of the others, an earlier operator may have had an attempt that was gone before anybody saw its end: the number
         of that is passed over.

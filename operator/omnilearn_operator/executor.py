@@ -48,10 +48,12 @@ class Executor:
         book, errors = decision.book, []
         if decision.status is not None:
             try:
-                await self._write_status(key, decision)
-                book = replace(book, status=decision.status, written=now)
+                await self._write_status(key, job, decision)
+                book = replace(book, status=decision.status, written=now, unsure=False)
             except ApiError as error:
+                # It may be written all the same: the next one says everything.
                 errors.append(error)
+                book = replace(book, unsure=True)
         for note in decision.tell:
             logger.info("%s: %s: %s", key, note.reason, note.message)
             self._recorder.record(job, note)
@@ -85,13 +87,21 @@ class Executor:
             return ""
         return reason_in(found.get("items", []))
 
-    async def _write_status(self, key: Key, decision: Decision) -> None:
+    async def _write_status(self, key: Key, job: OmniLearnJob, decision: Decision) -> None:
         if decision.status is None:
             return
-        body = {"status": patch_of(decision.book.status, decision.status)}
+        before = None if decision.book.unsure else decision.book.status
+        body: Manifest = {"status": patch_of(before, decision.status)}
+        if job.metadata.resource_version:
+            # Under this name there may be another job by now, which a status would be written to whatever its UID is.
+            body["metadata"] = {"resourceVersion": job.metadata.resource_version}
         try:
-            await self._api.patch(names.KIND, key.namespace, key.name, body, status=True)
+            written = await self._api.patch(names.KIND, key.namespace, key.name, body, status=True)
+            if job.metadata.resource_version:
+                self._registry.see_job(written)
         except ApiError as error:
+            if error.conflict:
+                self._registry.see_job(await self._api.get(names.KIND, key.namespace, key.name))
             if not error.missing:  # it has just been deleted
                 raise
 
@@ -166,7 +176,8 @@ class Executor:
             try:
                 self._registry.see_pod(await self._api.patch("Pod", key.namespace, wanted.pod.name, body))
             except ApiError as error:
-                if not error.missing and not error.conflict:
+                # It is gone, or another one: the API server calls a changed UID invalid.
+                if not error.missing and not error.conflict and not error.invalid:
                     raise
 
 

@@ -180,7 +180,7 @@ def _shares(view: JobView | None) -> dict[tuple[str, int], Assigned]:
 def _writing(decision: Decision, seen: Seen, facts: Facts) -> Decision:
     book = decision.book
     status = status_of(seen, book, facts)
-    wait = due_in(book.status, status, book.written, seen.now)
+    wait = 0.0 if book.unsure else due_in(book.status, status, book.written, seen.now)
     if wait is None:
         return decision
     # Which attempts have ended is known to whoever comes next before there are others.
