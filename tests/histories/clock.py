@@ -53,8 +53,8 @@ class Clock:
         return made
 
     @contextmanager
-    def rules(self, *modules: str) -> Iterator[None]:
-        """Have these modules ask this clock for the time."""
+    def rules(self, module: str) -> Iterator[None]:
+        """Have a module ask this clock for the time."""
         clock = self
 
         class Virtual(datetime):
@@ -62,6 +62,9 @@ class Clock:
             def now(cls, tz: tzinfo | None = None) -> Any:
                 return clock.now
 
-        times = SimpleNamespace(monotonic=lambda: self.seconds, time=lambda: self.now.timestamp())
-        with mock.patch.multiple(modules[0], time=times, datetime=Virtual):
+        def epoch() -> float:
+            return self.now.timestamp()
+
+        times = SimpleNamespace(monotonic=lambda: self.seconds, time=epoch)
+        with mock.patch.multiple(module, time=times, datetime=Virtual):
             yield

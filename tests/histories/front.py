@@ -39,6 +39,9 @@ class Line:
     troubles: dict[str, tuple[Trouble, int, int]] = field(default_factory=dict)
     """By verb: what happens, with which status, how often."""
 
+    spoiled: bool = False
+    """A status was not written, or nobody knows whether it was."""
+
     def next_trouble(self, verb: str) -> tuple[Trouble, ApiError] | None:
         found = self.troubles.get(verb)
         if found is None:
@@ -113,6 +116,8 @@ class Front:
 
     async def _call(self, verb: str, do: Callable[[], Manifest]) -> Manifest:
         """Have a call done on its way; whoever stops waiting for the answer does not stop the call."""
+        if verb == "status" and (self._line.away or verb in self._line.troubles or self._line.seconds > 1.0):
+            self._line.spoiled = True
         doing = asyncio.ensure_future(self._on_the_way(verb, do))
         doing.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:

@@ -141,8 +141,10 @@ class Nodes:
         if not runs(pod) or _is_told_to_go(pod):
             return
         done = message and json.loads(message).get("type") == "done" and code == 0
-        # One that was to be taken away, and was not, ends by itself after all.
-        self.causes[uid_of(pod)] = Cause.FINISHED if done else Cause.TAKEN if code in (75, 143) else Cause.FAILED
+        cause = Cause.FINISHED if done else Cause.TAKEN if code in (75, 143) else Cause.FAILED
+        self.causes.setdefault(uid_of(pod), cause)
+        if cause is Cause.FAILED:  # also one that was to be taken away, and was not
+            self.causes[uid_of(pod)] = cause
         self._end(pod, code, message)
 
     def ends_later(self, seconds: float, pod: Manifest, code: int, message: str) -> None:

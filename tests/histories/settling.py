@@ -68,6 +68,8 @@ def _not_well(job: OmniLearnJob, live: list[Manifest]) -> str:
 def _phase(status: JobStatus, job: OmniLearnJob, *, ended: bool) -> str:
     if not ended and status.phase != "Suspended":
         return f"the job is suspended, its status says {status.phase}"
+    if status.members or status.samples_per_second is not None:
+        return "nobody trains, the status shows members"
     if status.workers is None or status.workers.ready:
         return f"no pod runs, the status says {status.workers}"
     return "" if status.observed_generation == job.metadata.generation else "the status is of a former version"

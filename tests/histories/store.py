@@ -84,12 +84,18 @@ class Store:
         return found
 
     def merge(self, kind: str, name: str, body: Manifest) -> Manifest:
+        """Merge something into an object; of a job, only its status."""
         found, after = self.get(kind, name), deepcopy(self.get(kind, name))
-        if body.get("metadata", {}).get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
-            raise ApiError(409, "Conflict", f"{kind} {name} is another one by now")
-        merge(after, body)
+        given, actual = body.get("metadata", {}), found["metadata"]
+        if given.get("resourceVersion", actual["resourceVersion"]) != actual["resourceVersion"]:
+            raise ApiError(409, "Conflict", f"{kind} {name} has changed")
         if kind == names.KIND:
+            merge(after, {"status": body["status"]})
             _validate(after)
+        elif given.get("uid", uid_of(found)) != uid_of(found):
+            raise ApiError(422, "Invalid", "metadata.uid: field is immutable")
+        else:
+            merge(after, body)
         if after == found:
             return found
         self.objects[kind, name] = after

@@ -8,10 +8,11 @@ from collections import Counter
 
 from omnilearn_core.api import names
 from omnilearn_core.api.job import OmniLearnJob
-from omnilearn_core.api.status import JobStatus
+from omnilearn_core.api.status import JobStatus, WorkerCounts
 from omnilearn_operator.api import Manifest
 from omnilearn_operator.manifests.pods import template_hash
 
+from .front import Line
 from .nodes import Cause, Nodes
 from .operators import Operator
 from .store import Change, owner_of, uid_of, worker_of
@@ -24,8 +25,9 @@ _ENDS = ("Complete", "Failed")
 class Witness(logging.Handler):
     """Hears of every write before it is done, and of every error in the log; keeps what should not be."""
 
-    def __init__(self, nodes: Nodes, scripts: Scripts) -> None:
+    def __init__(self, nodes: Nodes, scripts: Scripts, line: Line) -> None:
         super().__init__(logging.ERROR)
+        self._line = line
         self._nodes, self._store, self._scripts = nodes, nodes.store, scripts
         self.violations: list[str] = []
         self.writes: Counter[str] = Counter()
@@ -69,7 +71,8 @@ class Witness(logging.Handler):
         uid, name, worker = owner_of(pod), pod["metadata"]["name"], worker_of(pod)
         jobs = self._believed(operator, uid)
         live = [each for each in self._store.pods(uid) if self._nodes.is_well(each)]
-        if (uid, name) in self._names:
+        # Where nothing can be written down, a worker is replaced all the same.
+        if (uid, name) in self._names and not self._line.spoiled:
             self.violations.append(f"{name} was created before: an attempt is used twice")
         self._names.add((uid, name))
         if any(worker_of(each) == worker for each in live):
@@ -119,16 +122,22 @@ class Witness(logging.Handler):
         """Return how many pods of a job really ended so."""
         return sum(self._nodes.causes.get(each) in causes for each in self._nodes.pods_of.get(uid, ()))
 
+    def uncounted(self) -> str:
+        """Return which failures were never counted, of pods that are there for everybody to see."""
+        for job in map(OmniLearnJob.from_manifest, self._store.every(names.KIND)):
+            uid, status = job.metadata.uid or "", job.status or JobStatus()
+            there = [pod for pod in self._store.pods(uid) if self._nodes.causes.get(uid_of(pod)) is Cause.FAILED]
+            counted = 0 if status.workers is None else status.workers.failures
+            if not _end_of(status) and not self._scripts.of(uid).released and counted < len(there):
+                return f"{counted} failures of {job.metadata.name} are counted, {len(there)} are there to be seen"
+        return ""
+
     def _said(self, uid: str, job: OmniLearnJob) -> None:
         status, before = job.status or JobStatus(), self._statuses.get(uid, JobStatus())
         self._statuses[uid] = status
-        now, then = status.workers, before.workers
-        if now is not None and then is not None:
-            if (now.failures, now.preemptions) != (
-                max(now.failures, then.failures),
-                max(now.preemptions, then.preemptions),
-            ):
-                self.violations.append(f"the counts run backwards: {then} → {now}")
+        now, then = status.workers or WorkerCounts(), before.workers or WorkerCounts()
+        if now.failures < then.failures or now.preemptions < then.preemptions:
+            self.violations.append(f"the counts run backwards: {then} → {now}")
         if _end_of(before) and _end_of(before) != _end_of(status):
             self.violations.append(f"an end is undone: {_end_of(before)} → {_end_of(status)}")
         if len(json.dumps(status.to_manifest())) > _LARGEST_STATUS:

@@ -39,8 +39,8 @@ class World:
         self.store = Store(self.clock)
         self.nodes = Nodes(self.store)
         self.scripts = Scripts(self.nodes)
-        self.witness = Witness(self.nodes, self.scripts)
         self.line, self.wire = Line(), Wire()
+        self.witness = Witness(self.nodes, self.scripts, self.line)
         self.operator: Operator | None = None
         self._stack = ExitStack()
         self._stack.enter_context(self.clock.rules("omnilearn_operator.loop"))
@@ -101,9 +101,12 @@ class World:
 
     # Users
 
-    def creates(self, name: str, **spec: Any) -> None:
-        """Have a user create a job."""
-        manifest = job_of(**spec).to_manifest()
+    def creates(self, name: str, replicas: int = 2, others: int = 0, **spec: Any) -> None:
+        """Have a user create a job with a group of workers, and another one if ``others`` are wanted."""
+        manifest = job_of(replicas, **spec, checkpoint={"claimName": "claim"}).to_manifest()
+        if others:
+            first = manifest["spec"]["workers"][0]
+            manifest["spec"]["workers"].append(deepcopy(first) | {"name": "b", "replicas": others})
         metadata = {"name": name, "namespace": NAMESPACE}
         self._do(lambda: self.store.create(manifest | {"metadata": metadata}))
 

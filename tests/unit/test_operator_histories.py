@@ -21,6 +21,7 @@ _GIVEN = os.environ.get("HISTORIES")
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 jobs = st.sampled_from(["job", "job", "job", "other"])
+groups = st.sampled_from([0, 0, -1])
 pods = st.integers(0, 5)
 seconds = st.sampled_from([0.005, 0.05, 0.3, 1.0, 2.0, 5.0, 12.0, 40.0, 70.0])
 codes = st.sampled_from([0, 1, 75, 137, 143])
@@ -36,9 +37,9 @@ class Histories(RuleBasedStateMachine):
         self.world = World()
         self.world.starts()
 
-    @initialize(replicas=st.integers(1, 3), failures=st.sampled_from([0, 2, 50]))
-    def begins(self, replicas: int, failures: int) -> None:
-        self.world.creates("job", replicas=replicas, restart={"maxFailures": failures})
+    @initialize(replicas=st.integers(1, 3), others=st.integers(0, 2), failures=st.sampled_from([0, 2, 50]))
+    def begins(self, replicas: int, others: int, failures: int) -> None:
+        self.world.creates("job", replicas=replicas, others=others, restart={"maxFailures": failures})
 
     @rule(seconds=seconds)
     def passes(self, seconds: float) -> None:
@@ -54,13 +55,13 @@ class Histories(RuleBasedStateMachine):
     def deletes(self, name: str) -> None:
         self.world.deletes(name)
 
-    @rule(name=jobs, replicas=st.integers(0, 4))
-    def scales(self, name: str, replicas: int) -> None:
-        self.world.edits(name, lambda spec: spec["workers"][0].update(replicas=replicas))
+    @rule(name=jobs, group=groups, replicas=st.integers(0, 4))
+    def scales(self, name: str, group: int, replicas: int) -> None:
+        self.world.edits(name, lambda spec: spec["workers"][group].update(replicas=replicas))
 
-    @rule(name=jobs, least=st.integers(0, 2))
-    def needs(self, name: str, least: int) -> None:
-        self.world.edits(name, lambda spec: spec["workers"][0].update(minReplicas=least))
+    @rule(name=jobs, group=groups, least=st.integers(0, 2))
+    def needs(self, name: str, group: int, least: int) -> None:
+        self.world.edits(name, lambda spec: spec["workers"][group].update(minReplicas=least))
 
     @rule(name=jobs, most=st.integers(1, 4))
     def caps(self, name: str, most: int) -> None:
@@ -70,10 +71,10 @@ class Histories(RuleBasedStateMachine):
     def suspends(self, name: str, suspend: bool) -> None:
         self.world.edits(name, lambda spec: spec.update(suspend=suspend))
 
-    @rule(name=jobs, image=images)
-    def changes_template(self, name: str, image: str) -> None:
+    @rule(name=jobs, group=groups, image=images)
+    def changes_template(self, name: str, group: int, image: str) -> None:
         def change(spec: Manifest) -> None:
-            spec["workers"][0]["template"]["spec"]["containers"][0]["image"] = image
+            spec["workers"][group]["template"]["spec"]["containers"][0]["image"] = image
 
         self.world.edits(name, change)
 
@@ -170,6 +171,7 @@ class Histories(RuleBasedStateMachine):
                 self.world.calms()
                 assert self.world.settles() == ""
                 assert self.world.stays_quiet() == ""
+                assert self.world.witness.uncounted() == ""
                 self.nothing_forbidden_has_happened()
         finally:
             self.world.close()
