@@ -151,7 +151,7 @@ class MemoryApi:
         found = self.objects.get((kind, name))
         if found is None:
             raise ApiError(404, "NotFound", f"{name} is not there")
-        _merge(found, body)
+        merge(found, body)
         return deepcopy(found)
 
     async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
@@ -159,11 +159,11 @@ class MemoryApi:
         self.objects.pop((kind, name), None)
 
 
-def _merge(into: Manifest, change: Manifest) -> None:
+def merge(into: Manifest, change: Manifest) -> None:
     for key, value in change.items():
         if value is None:
             into.pop(key, None)
         elif isinstance(value, dict):
-            _merge(into.setdefault(key, {}), value)
+            merge(into.setdefault(key, {}), value)
         else:
             into[key] = value

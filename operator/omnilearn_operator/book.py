@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -70,6 +70,9 @@ class Book:
     status: JobStatus = field(default_factory=JobStatus)
     """The status that was written last."""
 
+    unsure: bool = False
+    """What was written last may or may not be there: the answer was an error."""
+
     written: datetime | None = None
     """When that was."""
 
@@ -77,6 +80,15 @@ class Book:
     preemptions: int = 0
     attempts: Mapping[str, int] = field(default_factory=dict)
     """The newest attempt of each worker whose end was counted."""
+
+    inherited: bool = False
+    """An earlier operator has minded this job: it may have had pods that nobody saw end."""
+
+    met: frozenset[str] = frozenset()
+    """The workers that this operator has minded."""
+
+    ended: Mapping[str, datetime] = field(default_factory=dict)
+    """When this operator counted the last end of each worker: a node's clock may be hours ahead or behind."""
 
     let_go: frozenset[str] = frozenset()
     """Pods, by UID, that this operator has deleted: their end is nobody's failure and no preemption."""
@@ -108,13 +120,24 @@ class Book:
         """Tell whether the end of an attempt was counted."""
         return attempt <= self.attempts.get(worker, -1)
 
+    def meeting(self, wanted: Collection[str], there: Collection[str]) -> Book:
+        """Return the book with the workers that are minded from now on; ``there`` have a pod whose end will be counted.
+
+        Of the others, an earlier operator may have had an attempt that was gone before anybody saw its end: the number
+        of that is passed over.
+        """
+        new = frozenset(wanted) - self.met
+        unseen = new - frozenset(there) if self.inherited else frozenset()
+        attempts = {**self.attempts, **{name: self.attempts.get(name, -1) + 1 for name in unseen}}
+        return replace(self, attempts=attempts, met=self.met | new)
+
     def counting(self, endings: Iterable[Ending], now: datetime) -> Book:
         """Return the book with the ends of some pods in it."""
         book = self
         for ending in endings:
             pod = ending.pod
             attempts = {**book.attempts, pod.worker: max(pod.attempt, book.attempts.get(pod.worker, -1))}
-            book = replace(book, attempts=attempts)
+            book = replace(book, attempts=attempts, ended={**book.ended, pod.worker: now})
             if pod.uid in self.let_go:
                 continue
             if ending.meaning is Meaning.PREEMPTED:
@@ -145,6 +168,7 @@ def opened(job: OmniLearnJob, now: datetime) -> Book:
     counts = status.workers
     return Book(
         since=now,
+        inherited=job.status is not None,
         status=status,
         failures=counts.failures if counts else 0,
         preemptions=counts.preemptions if counts else 0,

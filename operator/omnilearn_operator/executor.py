@@ -48,10 +48,12 @@ class Executor:
         book, errors = decision.book, []
         if decision.status is not None:
             try:
-                await self._write_status(key, decision)
-                book = replace(book, status=decision.status, written=now)
+                await self._write_status(key, job, decision)
+                book = replace(book, status=decision.status, written=now, unsure=False)
             except ApiError as error:
+                # It may be written all the same: the next one says everything.
                 errors.append(error)
+                book = replace(book, unsure=True)
         for note in decision.tell:
             logger.info("%s: %s: %s", key, note.reason, note.message)
             self._recorder.record(job, note)
@@ -62,9 +64,12 @@ class Executor:
         ready = checks.get(OBJECTS, Check()).good
         for create in decision.check if ready else ():
             checks |= await self._try(key, job, create, now, dry_run=True)
+        # Who goes makes room: in this order, there are never more pods than the job may have.
+        stuck = await _all(self._delete(key, each) for each in decision.delete)
+        errors += stuck
+        ready = ready and not stuck
         for learned in await asyncio.gather(*(self._try(key, job, each, now) for each in decision.create if ready)):
             checks |= learned
-        errors += await _all(self._delete(key, each) for each in decision.delete)
         errors += await _all(self._annotate(key, each) for each in decision.annotate)
         delays = {pod.uid: await self._reason(key, pod, book.delays.get(pod.uid), now) for pod in decision.ask}
         errors += await _all([self._expire(key, job)] if decision.expire else [])
@@ -86,13 +91,21 @@ class Executor:
             logger.warning("%s: the events of %s cannot be read: %s", key, pod.name, error.sentence)
         return Delay(why, now, times)
 
-    async def _write_status(self, key: Key, decision: Decision) -> None:
+    async def _write_status(self, key: Key, job: OmniLearnJob, decision: Decision) -> None:
         if decision.status is None:
             return
-        body = {"status": patch_of(decision.book.status, decision.status)}
+        before = None if decision.book.unsure else decision.book.status
+        body: Manifest = {"status": patch_of(before, decision.status)}
+        if job.metadata.resource_version:
+            # Under this name there may be another job by now, which a status would be written to whatever its UID is.
+            body["metadata"] = {"resourceVersion": job.metadata.resource_version}
         try:
-            await self._api.patch(names.KIND, key.namespace, key.name, body, status=True)
+            written = await self._api.patch(names.KIND, key.namespace, key.name, body, status=True)
+            if job.metadata.resource_version:
+                self._registry.see_job(written)
         except ApiError as error:
+            if error.conflict:
+                self._registry.see_job(await self._api.get(names.KIND, key.namespace, key.name))
             if not error.missing:  # it has just been deleted
                 raise
 
@@ -167,7 +180,8 @@ class Executor:
             try:
                 self._registry.see_pod(await self._api.patch("Pod", key.namespace, wanted.pod.name, body))
             except ApiError as error:
-                if not error.missing and not error.conflict:
+                # It is gone, or another one: the API server calls a changed UID invalid.
+                if not error.missing and not error.conflict and not error.invalid:
                     raise
 
 

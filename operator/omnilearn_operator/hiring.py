@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from .book import OBJECTS, Book, Check
 from .manifests.pods import template_hash
+from .observed import Pod
 from .status import Seen
 from .workforce import Create, Delete, Workforce
 
@@ -52,7 +53,7 @@ def hire(seen: Seen, book: Book, work: Workforce, members: Collection[str], *, s
         return Hiring(check=tuple(unknown.values()), again=again)
     good = {hash_ for hash_, check in checks.items() if check is not None and not check.refused}
     waits = [
-        (create, (due(create, seen) - seen.now).total_seconds())
+        (create, (due(create, seen, book) - seen.now).total_seconds())
         for create in work.create
         if hashes[create.worker.group.name] in good
     ]
@@ -71,9 +72,16 @@ def _next_check(checks: Mapping[str, Check | None], now: datetime) -> float:
     return max(0.1, min([*times, _LONGEST_SECONDS]))
 
 
-def due(create: Create, seen: Seen) -> datetime:
+def due(create: Create, seen: Seen, book: Book) -> datetime:
     """Return when an attempt may be created: a pause after its predecessor's end."""
-    own = [pod for pod in seen.pods if pod.worker == create.name]
-    newest = max(own, key=lambda pod: pod.attempt, default=None)
-    ended = None if newest is None or newest.ended is None else newest.ended.at
-    return seen.now if ended is None else ended + timedelta(seconds=create.after)
+    if not create.after:
+        return seen.now
+    told = book.ended.get(create.name, book.since)
+    ends = [_end_of(pod) or told for pod in seen.pods if pod.worker == create.name and pod.ended]
+    return min(max(ends, default=told), told) + timedelta(seconds=create.after)
+
+
+def _end_of(pod: Pod) -> datetime | None:
+    """Return when a pod ended; its node's clock may be hours behind, the API server's says when it was created."""
+    at = None if pod.ended is None else pod.ended.at
+    return at if at is None or pod.created is None else max(at, pod.created)

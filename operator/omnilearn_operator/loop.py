@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from omnilearn_coordinator.membership.actions import Happening
 from omnilearn_core.api import names
+from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_core.endings import back_off
 
 from . import notes
@@ -31,6 +32,8 @@ _TOGETHER_SECONDS = 0.05
 # While a job trains, its shares and its progress are looked at so often.
 _TRAINING_SECONDS = 1.0
 _RESYNC_SECONDS = 60.0
+# A job that gets pods was asked for so lately.
+_SURE_SECONDS = 5.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 30.0
 _LONGEST_PASS = 120.0
 _MOST_AT_ONCE = 8
@@ -56,6 +59,7 @@ class Loop:
         self._failures: dict[Key, int] = {}
         self._news = News()
         self._listed: dict[Key, float] = {}
+        self._asked: dict[Key, float] = {}
         self._wake = asyncio.Event()
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
         self.looked = time.monotonic()
@@ -140,17 +144,32 @@ class Loop:
         now = time.monotonic()
         if now - self._listed.setdefault(key, now) < _RESYNC_SECONDS or key not in self._registry.jobs:
             return
+        await self._ask(key)
+        if key not in self._registry.jobs:
+            return
+        found = await self._api.every("Pod", key.namespace, f"{names.JOB_LABEL}={key.name}")
+        version = str(found.get("metadata", {}).get("resourceVersion", ""))
+        self._registry.see_all_pods(key, found.get("items", []), int(version) if version.isdecimal() else 0)
         self._listed[key] = now
+
+    async def _ask(self, key: Key) -> None:
+        """Ask for a job as it is now."""
         try:
             self._registry.see_job(await self._api.get(names.KIND, key.namespace, key.name))
         except ApiError as error:
             if not error.missing:
                 raise
             self._registry.lose_job(key)
-            return
-        found = await self._api.every("Pod", key.namespace, f"{names.JOB_LABEL}={key.name}")
-        version = str(found.get("metadata", {}).get("resourceVersion", ""))
-        self._registry.see_all_pods(key, found.get("items", []), int(version) if version.isdecimal() else 0)
+        self._asked[key] = time.monotonic()
+
+    async def _is_sure(self, key: Key) -> bool:
+        """Tell whether a job is still there as it is known: its pods would be collected, and created, for a minute."""
+        if time.monotonic() - self._asked.get(key, -_SURE_SECONDS) < _SURE_SECONDS:
+            return True
+        before = self._registry.jobs.get(key)
+        await self._ask(key)
+        after = self._registry.jobs.get(key)
+        return before is not None and after is not None and _version(before) == _version(after)
 
     async def _look(self, key: Key) -> float | None:
         """Decide about a job and do it; return in how many seconds to look again, None if it is gone."""
@@ -165,6 +184,8 @@ class Loop:
             book = opened(job, now)
         pods = self._registry.pods(key)
         decision = decide(Seen(job, pods, self._coordinators.view(key), now), book, self._authorities())
+        if decision.create and not await self._is_sure(key):
+            return 0.0
         self._books[key] = job.metadata.uid or "", decision.book
         self._registry.forget(key, [pod.uid for pod in pods if pod.gone])  # their ends are in the book now
         for note in self._news.take(key, time.monotonic()):
@@ -185,8 +206,12 @@ class Loop:
     async def _forget(self, key: Key) -> None:
         await self._coordinators.stop(key)
         self._news.forget(key)
-        for known in (self._books, self._failures, self._listed):
+        for known in (self._books, self._failures, self._listed, self._asked):
             known.pop(key, None)
+
+
+def _version(job: OmniLearnJob) -> tuple[str | None, int | None]:
+    return job.metadata.uid, job.metadata.generation
 
 
 def _whole(manifest: Manifest) -> Manifest:

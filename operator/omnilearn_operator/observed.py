@@ -73,6 +73,9 @@ class Pod:
     memory_bound: int | None = None
     """How many samples it may compute at once, if an earlier attempt was out of memory."""
 
+    created: datetime | None = None
+    """When the API server took it."""
+
     creating_since: datetime | None = None
     """When it was given to a node, if that has not started it yet."""
 
@@ -101,12 +104,13 @@ def pod_from(manifest: Mapping[str, Any]) -> Pod | None:
         leaving="deletionTimestamp" in metadata,
         disrupted=_disruption(status),
         stuck=_stuck(status, state),
-        ended=_ended(status, state, status.get("startTime") or metadata.get("creationTimestamp")),
+        ended=_ended(status, state),
         alive=_alive(status),
         owner=next((each.get("uid", "") for each in metadata.get("ownerReferences", []) if each.get("controller")), ""),
         authorities=annotations.get(names.AUTHORITIES_ANNOTATION, ""),
         assigned=_assigned(annotations),
         memory_bound=_whole(annotations.get(names.MEMORY_BOUND_ANNOTATION, "")),
+        created=_moment(metadata.get("creationTimestamp")),
         creating_since=_creating_since(status, state),
     )
 
@@ -165,27 +169,22 @@ def _stuck(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     return ""
 
 
-def _ended(status: Mapping[str, Any], state: Mapping[str, Any], began: str | None) -> Ended | None:
-    """Return how the trainer ended; a pod that failed as a whole (evicted, node lost) has no code.
-
-    Where the cluster says not when, it was not before the pod began.
-    """
+def _ended(status: Mapping[str, Any], state: Mapping[str, Any]) -> Ended | None:
+    """Return how the trainer ended; a pod that failed as a whole (evicted, node lost) has no code and no time."""
     terminated = state.get("terminated")
     if terminated is not None:
-        return _end(terminated, str(terminated.get("reason", "")), began)
+        return _end(terminated, str(terminated.get("reason", "")))
     if status.get("phase") == "Failed":
         failed = [each["terminated"] for each in _init_states(status) if each.get("terminated", {}).get("exitCode")]
         if failed:
-            return _end(failed[0], "an init container", began)
-        message = str(status.get("message", ""))[-_LONGEST_MESSAGE:]
-        return Ended(-1, str(status.get("reason", "")), message, _moment(began))
+            return _end(failed[0], "an init container")
+        return Ended(-1, str(status.get("reason", "")), str(status.get("message", ""))[-_LONGEST_MESSAGE:])
     return None
 
 
-def _end(terminated: Mapping[str, Any], reason: str, began: str | None) -> Ended:
+def _end(terminated: Mapping[str, Any], reason: str) -> Ended:
     message = str(terminated.get("message", ""))[-_LONGEST_MESSAGE:]
-    at = _moment(terminated.get("finishedAt") or began)
-    return Ended(int(terminated.get("exitCode", -1)), reason, message, at)
+    return Ended(int(terminated.get("exitCode", -1)), reason, message, _moment(terminated.get("finishedAt")))
 
 
 def _init_states(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:

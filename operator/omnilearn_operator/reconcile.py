@@ -55,8 +55,8 @@ class Decision:
     check: tuple[Create, ...] = ()
     """Pods to try without creating them: one for each template that nothing is known of."""
 
-    create: tuple[Create, ...] = ()
     delete: tuple[Delete, ...] = ()
+    create: tuple[Create, ...] = ()
     annotate: tuple[Annotate, ...] = ()
     ask: tuple[Pod, ...] = ()
     """Pods whose events are to be read: their nodes do not start them."""
@@ -80,6 +80,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     counted = frozenset(pod.uid for pod in seen.pods if book.is_counted(pod.worker, pod.attempt))
     members = members_in(seen.view)
     wanted = {} if over else roster(job, seen.pods, _speeds(members, book))
+    book = book.meeting(wanted, [pod.worker for pod in seen.pods if pod.uid not in counted])
     work = staff(job, wanted, seen.pods, counted, finished=over, attempts=book.attempts)
     book = book.letting_go(_let_go(seen, wanted), (pod.uid for pod in seen.pods)).counting(work.endings, seen.now)
     facts = facts_of(job, _standing(seen, book, work.create))
@@ -130,7 +131,7 @@ def _with_start(seen: Seen, book: Book) -> Book:
 
 def _standing(seen: Seen, book: Book, to_come: Sequence[Create]) -> Standing:
     verdict = book.verdict
-    pauses = [(create.name, due(create, seen)) for create in to_come]
+    pauses = [(create.name, due(create, seen, book)) for create in to_come]
     hashes = [template_hash(group) for group in seen.job.spec.workers]
     checks = [check for name, check in book.checks.items() if name in hashes or name == OBJECTS]
     return Standing(
@@ -207,10 +208,12 @@ def _shares(view: JobView | None) -> dict[tuple[str, int], Assigned]:
 def _writing(decision: Decision, seen: Seen, facts: Facts) -> Decision:
     book = decision.book
     status = status_of(seen, book, facts)
-    wait = due_in(book.status, status, book.written, seen.now)
+    wait = 0.0 if book.unsure else due_in(book.status, status, book.written, seen.now)
     if wait is None:
         return decision
-    if wait > 0:
+    # Which attempts have ended is known to whoever comes next before there are others.
+    urgent = bool(decision.create) and status.attempts != book.status.attempts
+    if wait > 0 and not urgent:
         return replace(decision, again=min(decision.again, wait))
     return replace(decision, status=status, tell=(*decision.tell, *notes.of_facts(book.status, facts)))
 

@@ -79,6 +79,8 @@ class Registry:
                 self._jobs.pop(key, None)
                 self.unreadable.discard(key)
             return key
+        if known is not None and _version(metadata) < _number(known.metadata.resource_version):
+            return key  # the answer to a question may come after newer news
         job = _read(manifest, key)
         if job is None:
             self.unreadable.add(key)
@@ -144,7 +146,11 @@ def _read(manifest: Mapping[str, Any], key: Key) -> OmniLearnJob | None:
 
 
 def _version(metadata: Mapping[str, Any]) -> int:
-    text = str(metadata.get("resourceVersion", ""))
+    return _number(metadata.get("resourceVersion"))
+
+
+def _number(version: object) -> int:
+    text = str(version)
     return int(text) if text.isdecimal() else 0
 
 

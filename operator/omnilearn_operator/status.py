@@ -88,9 +88,13 @@ def due_in(before: JobStatus, after: JobStatus, written: datetime | None, now: d
     return 0.0 if written is None else max(0.0, pause - (now - written).total_seconds())
 
 
-def patch_of(before: JobStatus, after: JobStatus) -> dict[str, Any]:
-    """Return the merge patch from one status to another: what is gone is null."""
-    old, new = before.to_manifest(), after.to_manifest()
+def patch_of(before: JobStatus | None, after: JobStatus) -> dict[str, Any]:
+    """Return the merge patch from one status to another, or from one that nobody knows: what is gone is null."""
+    new = after.to_manifest()
+    if before is None:
+        aliases = [field.alias or name for name, field in JobStatus.model_fields.items()]
+        return {alias: new.get(alias) for alias in aliases}
+    old = before.to_manifest()
     changed = {key: value for key, value in new.items() if old.get(key) != value}
     for key in ("attempts", "logged"):  # maps are merged: name what is gone
         if key in changed:

@@ -50,11 +50,12 @@ def test_a_smaller_cpu_limit_moves_the_shares_without_a_restart(running: Kube) -
 
 
 def test_a_deleted_pod_is_replaced_and_joins_while_the_others_go_on(running: Kube) -> None:
-    step, survivor = running.status(JOB)["step"], uids(running)["digits-a-0-0"]
+    before, survivor = running.status(JOB), uids(running)["digits-a-0-0"]
     running.run("delete", "pod", "digits-a-1-0", "--wait=false")
     running.until("the next attempt has a share", lambda: "digits-a-1-1" in uids(running), 30)
-    running.until("both train again", lambda: running.members(JOB) == 2, 240)
-    assert running.status(JOB)["step"] > step
+    running.until("it was taken in", lambda: running.status(JOB)["generation"] >= before["generation"] + 2, 240)
+    running.until("both train again", lambda: running.members(JOB) == 2, 60)
+    assert running.status(JOB)["step"] > before["step"]
     assert uids(running)["digits-a-0-0"] == survivor
     assert running.status(JOB)["workers"]["preemptions"] == 1
     assert any(reason == "WorkerPreempted" for reason, _ in running.events(JOB))

@@ -80,6 +80,15 @@ def test_the_end_of_an_earlier_job_of_that_name_does_not_end_its_successor() -> 
     assert KEY in known.jobs
 
 
+def test_an_older_version_of_a_job_does_not_undo_a_newer_one() -> None:
+    known = Registry()
+    for version, replicas in (("9", 3), ("10", 1), ("8", 2)):
+        manifest = job_of(replicas).to_manifest()
+        manifest["metadata"]["resourceVersion"] = version
+        known.see_job(manifest)
+    assert known.jobs[KEY].spec.wanted == 1
+
+
 def test_a_job_whose_status_another_version_has_written_is_read_without_it() -> None:
     known = Registry()
     manifest = job_of().to_manifest() | {"status": {"flavour": "vanilla"}}

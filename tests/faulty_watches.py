@@ -1,0 +1,90 @@
+"""What becomes of the events of a watch on its way through the faulty proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+
+from aiohttp import ClientError, ClientResponse, web
+
+_LOOK_SECONDS = 0.1
+# How long an event waits for another that it could come after
+_HELD_SECONDS = 0.5
+
+
+@dataclass
+class Watching:
+    """How watches fare now. Changes take effect on running ones."""
+
+    cut: int = 0
+    """Raised by one: all watches that there are end."""
+
+    gone: bool = False
+    """Watches that are cut end by saying that the version is too old (410)."""
+
+    stalled: bool = False
+    """Nothing arrives, and nobody is told."""
+
+    doubled: bool = False
+    reordered: bool = False
+
+
+async def forward(request: web.Request, answer: ClientResponse, watching: Watching) -> web.StreamResponse:
+    """Send on a watch, event by event, until it is cut or ends."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    begun, held, waited = watching.cut, b"", 0.0
+    reading: asyncio.Task[bytes] | None = None
+    try:
+        while watching.cut == begun:
+            reading = reading or asyncio.ensure_future(answer.content.readline())
+            done, _ = await asyncio.wait([reading], timeout=_LOOK_SECONDS)
+            waited += _LOOK_SECONDS
+            if watching.stalled:
+                continue
+            if done:
+                line, reading = reading.result(), None
+                if not line:
+                    break
+                held = await _send(response, line, held, watching)
+                waited = 0.0
+            elif held and waited >= _HELD_SECONDS:
+                await response.write(held)
+                held = b""
+        if watching.gone:
+            await response.write(_GONE)
+    except (ClientError, ConnectionError):
+        pass  # either side has gone
+    finally:
+        if reading is not None:
+            reading.cancel()
+            with suppress(asyncio.CancelledError, ClientError):
+                await reading
+    if request.transport is not None and watching.cut != begun:
+        request.transport.abort()
+    return response
+
+
+async def _send(response: web.StreamResponse, line: bytes, held: bytes, watching: Watching) -> bytes:
+    """Send an event; return what is held back instead."""
+    if watching.reordered and not held:
+        return line
+    await response.write(line)
+    if watching.doubled:
+        await response.write(line)
+    if held:
+        await response.write(held)
+    return b""
+
+
+_GONE = (
+    json.dumps(
+        {
+            "type": "ERROR",
+            "object": {"kind": "Status", "apiVersion": "v1", "code": 410, "reason": "Expired", "message": "too old"},
+        }
+    ).encode()
+    + b"\n"
+)
