@@ -96,7 +96,7 @@ class Witness(logging.Handler):
         jobs, found, group = self._believed(operator, uid), [], _group(pod)
         there = [each for each in operator.saw.get(uid, ()) if not each.over]
         mates = sum(each.worker.rpartition("-")[0] == worker.rpartition("-")[0] for each in there)
-        if any(job.spec.suspend or mates > _replicas(job, group) or len(there) > job.spec.most for job in jobs):
+        if any(job.spec.suspend or mates > _room(job, group) or len(there) > job.spec.most for job in jobs):
             found.append("not wanted")
         hash_ = pod["metadata"]["annotations"][names.TEMPLATE_HASH_ANNOTATION]
         if any(template_hash(each) != hash_ for job in jobs for each in job.spec.workers if each.name == group):
@@ -166,6 +166,12 @@ def _group(pod: Manifest) -> str:
 
 def _replicas(job: OmniLearnJob, group: str) -> int:
     return next((each.replicas for each in job.spec.workers if each.name == group), 0)
+
+
+def _room(job: OmniLearnJob, group: str) -> int:
+    """Return how many workers of a group there may be at most, so that the others have what they need."""
+    needed = sum(each.min_replicas for each in job.spec.workers if each.name != group)
+    return min(_replicas(job, group), job.spec.most - needed)
 
 
 def _attempt(pod: Manifest) -> int:
