@@ -126,7 +126,8 @@ class Witness(logging.Handler):
         """Return which failures were never counted, of pods that are there for everybody to see."""
         for job in map(OmniLearnJob.from_manifest, self._store.every(names.KIND)):
             uid, status = job.metadata.uid or "", job.status or JobStatus()
-            there = [pod for pod in self._store.pods(uid) if self._nodes.causes.get(uid_of(pod)) is Cause.FAILED]
+            failed = {each for each, cause in self._nodes.causes.items() if cause is Cause.FAILED} - self._nodes.marked
+            there = [pod for pod in self._store.pods(uid) if uid_of(pod) in failed]
             counted = 0 if status.workers is None else status.workers.failures
             if not _end_of(status) and not self._scripts.of(uid).released and counted < len(there):
                 return f"{counted} failures of {job.metadata.name} are counted, {len(there)} are there to be seen"
