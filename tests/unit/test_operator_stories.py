@@ -121,12 +121,14 @@ def test_a_job_that_was_created_again_has_no_past(world: World) -> None:
 
 
 def test_a_status_whose_answer_was_lost_does_not_stay(world: World) -> None:
-    running(world, 1)
-    world.line.troubles["status"] = Trouble.LOST, 500, 3
-    world.ends(0, 75)
-    assert world.settles() == ""
-    world.line.troubles["status"] = Trouble.LOST, 500, 3
-    world.edits("job", lambda spec: spec.update(suspend=True))
+    running(world, 2)
+    world.line.troubles["status"] = Trouble.LOST, 500, 100
+    world.edits("job", lambda spec: spec["workers"][0].update(replicas=1))
+    world.passes(5.0)
+    assert status(world)["workers"]["desired"] == 1
+    world.edits("job", lambda spec: spec["workers"][0].update(replicas=2))
+    world.passes(30.0)
+    world.line.troubles.clear()
     assert world.settles() == ""
 
 
