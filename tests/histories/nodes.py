@@ -64,6 +64,9 @@ class Nodes:
         self.causes: dict[str, Cause] = {}
         """How the pods that are over have ended, by UID: what is true, whoever knows it."""
 
+        self.marked: set[str] = set()
+        """Pods of which it was said that they are taken away."""
+
         self.pods_of: dict[str, set[str]] = {}
         """All pods that there ever were, by the job's UID."""
 
@@ -191,6 +194,7 @@ class Nodes:
         if status == "True":
             # Whoever is told so has to believe it, also if it comes to nothing.
             self.causes.setdefault(uid_of(pod), Cause.TAKEN)
+            self.marked.add(uid_of(pod))
         others = [each for each in pod.get("status", {}).get("conditions", []) if each["type"] != target["type"]]
         self._set(pod, {"conditions": [*others, target]})
 

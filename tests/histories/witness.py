@@ -96,7 +96,7 @@ class Witness(logging.Handler):
         jobs, found, group = self._believed(operator, uid), [], _group(pod)
         there = [each for each in operator.saw.get(uid, ()) if not each.over]
         mates = sum(each.worker.rpartition("-")[0] == worker.rpartition("-")[0] for each in there)
-        if any(job.spec.suspend or mates > _replicas(job, group) or len(there) > job.spec.most for job in jobs):
+        if any(job.spec.suspend or mates > _room(job, group) or len(there) > job.spec.most for job in jobs):
             found.append("not wanted")
         hash_ = pod["metadata"]["annotations"][names.TEMPLATE_HASH_ANNOTATION]
         if any(template_hash(each) != hash_ for job in jobs for each in job.spec.workers if each.name == group):
@@ -126,7 +126,8 @@ class Witness(logging.Handler):
         """Return which failures were never counted, of pods that are there for everybody to see."""
         for job in map(OmniLearnJob.from_manifest, self._store.every(names.KIND)):
             uid, status = job.metadata.uid or "", job.status or JobStatus()
-            there = [pod for pod in self._store.pods(uid) if self._nodes.causes.get(uid_of(pod)) is Cause.FAILED]
+            failed = {each for each, cause in self._nodes.causes.items() if cause is Cause.FAILED} - self._nodes.marked
+            there = [pod for pod in self._store.pods(uid) if uid_of(pod) in failed]
             counted = 0 if status.workers is None else status.workers.failures
             if not _end_of(status) and not self._scripts.of(uid).released and counted < len(there):
                 return f"{counted} failures of {job.metadata.name} are counted, {len(there)} are there to be seen"
@@ -166,6 +167,12 @@ def _group(pod: Manifest) -> str:
 
 def _replicas(job: OmniLearnJob, group: str) -> int:
     return next((each.replicas for each in job.spec.workers if each.name == group), 0)
+
+
+def _room(job: OmniLearnJob, group: str) -> int:
+    """Return how many workers of a group there may be at most, so that the others have what they need."""
+    needed = sum(each.min_replicas for each in job.spec.workers if each.name != group)
+    return min(_replicas(job, group), job.spec.most - needed)
 
 
 def _attempt(pod: Manifest) -> int:

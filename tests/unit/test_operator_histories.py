@@ -45,6 +45,20 @@ class Histories(RuleBasedStateMachine):
     def passes(self, seconds: float) -> None:
         self.world.passes(seconds)
 
+    # Most things take a while to have an effect: time passes more often than anything else.
+
+    @rule()
+    def blinks(self) -> None:
+        self.world.passes(0.05)
+
+    @rule()
+    def waits(self) -> None:
+        self.world.passes(3.0)
+
+    @rule()
+    def rests(self) -> None:
+        self.world.passes(20.0)
+
     # Users
 
     @rule(name=jobs, replicas=st.integers(1, 3), clean=st.sampled_from(["Running", "All", "None"]))
@@ -178,7 +192,7 @@ class Histories(RuleBasedStateMachine):
 
 
 Histories.TestCase.settings = settings(
-    max_examples=int(_GIVEN or 60),
+    max_examples=int(_GIVEN or 80),
     stateful_step_count=40,
     deadline=None,
     derandomize=_GIVEN is None,
