@@ -79,3 +79,10 @@ def test_a_single_operator_is_protected_only_if_asked_for() -> None:
 def test_an_affinity_of_the_user_s_takes_the_place_of_ours() -> None:
     wanted = installed(SEVERAL, "affinity.nodeAffinity.x=y")
     assert pod_of(wanted)["spec"]["affinity"] == {"nodeAffinity": {"x": "y"}}
+
+
+def test_the_lease_goes_with_the_release_and_says_nothing_of_who_leads() -> None:
+    objects = installed()
+    lease = only(objects, "Lease")
+    assert lease["metadata"]["name"] == variables(objects)["OMNILEARN_LEASE"]
+    assert "spec" not in lease
