@@ -91,8 +91,17 @@ class Recorder:
         try:
             await self._api.create(event_of(job, note, name, count, now))
         except ApiError as error:
-            if not error.conflict:  # an operator before this one has told it
+            if not error.conflict:
                 raise
+            await self._count_on(job, name, now)
+
+    async def _count_on(self, job: OmniLearnJob, name: str, now: str) -> None:
+        """Count on from where an operator before this one has stopped: what it has told has happened again."""
+        namespace = job.metadata.namespace or "default"
+        found = (await self._api.every("Event", namespace, fields=f"metadata.name={name}")).get("items", [])
+        told = [int(each.get("count", 1)) for each in found if each.get("metadata", {}).get("name") == name]
+        self._counts[name] += max(told, default=0)
+        await self._api.patch("Event", namespace, name, {"count": self._counts[name], "lastTimestamp": now})
 
 
 def event_name(job: OmniLearnJob, note: Note) -> str:

@@ -143,11 +143,14 @@ def test_an_event_that_cannot_be_written_does_no_harm() -> None:
     assert api.objects == {}
 
 
-def test_an_event_that_a_former_operator_has_told_is_not_told_again() -> None:
+def test_an_event_that_a_former_operator_has_told_is_counted_on() -> None:
+    """Otherwise the second eviction of a worker would be in no event, if the operator was replaced in between."""
     api = MemoryApi()
-    api.objects["Event", event_name(job_of(), NOTE)] = {"count": 1}
-    record(api, NOTE)
-    assert len(api.objects) == 1
+    name = event_name(job_of(), NOTE)
+    api.objects["Event", name] = {"metadata": {"name": name}, "count": 2}
+    record(api, NOTE, NOTE)
+    (event,) = api.objects.values()
+    assert event["count"] == 4
 
 
 # The Secret
