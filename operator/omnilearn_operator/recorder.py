@@ -19,7 +19,7 @@ from .notes import Note
 
 logger = logging.getLogger(__name__)
 
-# So many events of a job at once, then one in so many seconds
+# So many events of a job and a reason at once, then one in so many seconds
 _BURST, _SECONDS_EACH = 40.0, 5.0
 _MOST_KNOWN = 4000
 _LONGEST_QUEUE = 2000
@@ -45,12 +45,15 @@ class Recorder:
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._clock = api, clock
         self._counts: dict[str, int] = {}
-        self._allowances: dict[tuple[str, bool], _Allowance] = {}
+        self._allowances: dict[tuple[str, str], _Allowance] = {}
         self._waiting: asyncio.Queue[tuple[OmniLearnJob, Note]] = asyncio.Queue(_LONGEST_QUEUE)
 
     def record(self, job: OmniLearnJob, note: Note) -> None:
-        """Have an event of a job written; warnings have an allowance of their own."""
-        key = (job.metadata.uid or "", note.warning)
+        """Have an event of a job written; every reason has an allowance of its own.
+
+        Shares move often in a job to which much happens. That must not hide what has happened to it.
+        """
+        key = (job.metadata.uid or "", str(note.reason))
         allowance = self._allowances.setdefault(key, _Allowance(_BURST, self._clock()))
         if allowance.take(self._clock()) and not self._waiting.full():
             self._waiting.put_nowait((job, note))

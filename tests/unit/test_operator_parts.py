@@ -130,10 +130,11 @@ def test_the_same_event_again_is_counted() -> None:
     assert (event["count"], event["reason"], event["involvedObject"]["name"]) == (3, "WorkerJoined", "job")
 
 
-def test_too_many_events_of_a_job_are_held_back() -> None:
+def test_too_many_events_of_a_kind_are_held_back_and_no_others() -> None:
     api = MemoryApi()
-    record(api, *(Note(Reason.BATCH_REBALANCED, f"{number}") for number in range(100)))
-    assert len(api.objects) == 40
+    record(api, *(Note(Reason.BATCH_REBALANCED, f"{number}") for number in range(100)), NOTE)
+    assert len(api.objects) == 41
+    assert NOTE.reason in {event["reason"] for event in api.objects.values()}
 
 
 def test_an_event_that_cannot_be_written_does_no_harm() -> None:
