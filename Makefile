@@ -17,12 +17,12 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint format generate bench chaos lock clean cluster-up cluster-down images install e2e \
+.PHONY: help demo check test lint format generate bench chaos chaos-cluster lock clean cluster-up cluster-down images install e2e \
 	stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-exact stage-chaos stage-apiserver \
 	stage-bench stage-demo stage-e2e
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Train a real model on four unlike workers, kill one and add one; ends with a picture
 	@$(BIN)/omnilearn run examples/digits/job.yaml --kill step40:middle-1 --add step50:small --output out/demo
@@ -50,6 +50,9 @@ bench: $(READY) ## All benchmarks, for a quiet machine and a long coffee: tables
 
 chaos: $(READY) ## A thousand seeded faults against real processes
 	@FAULTS=1000 $(BIN)/pytest $(PATIENTLY) tests/chaos/test_chaos.py
+
+chaos-cluster: $(READY) ## A hundred seeded faults against a real job on real pods (FAULTS, SEED); figures and a picture in out/
+	@FAULTS=$${FAULTS:-100} $(BIN)/pytest $(PATIENTLY) tests/e2e/test_chaos.py
 
 cluster-up: $(READY) ## A real Kubernetes cluster for tests and for trying things; the last line is KUBECONFIG=<path>
 	@PYTHONPATH=tests $(BIN)/python -m cluster up

@@ -19,7 +19,7 @@ from .notes import Note
 
 logger = logging.getLogger(__name__)
 
-# So many events of a job at once, then one in so many seconds
+# So many events of a job and a reason at once, then one in so many seconds
 _BURST, _SECONDS_EACH = 40.0, 5.0
 _MOST_KNOWN = 4000
 _LONGEST_QUEUE = 2000
@@ -45,12 +45,15 @@ class Recorder:
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._clock = api, clock
         self._counts: dict[str, int] = {}
-        self._allowances: dict[tuple[str, bool], _Allowance] = {}
+        self._allowances: dict[tuple[str, str], _Allowance] = {}
         self._waiting: asyncio.Queue[tuple[OmniLearnJob, Note]] = asyncio.Queue(_LONGEST_QUEUE)
 
     def record(self, job: OmniLearnJob, note: Note) -> None:
-        """Have an event of a job written; warnings have an allowance of their own."""
-        key = (job.metadata.uid or "", note.warning)
+        """Have an event of a job written; every reason has an allowance of its own.
+
+        Shares move often in a job to which much happens. That must not hide what has happened to it.
+        """
+        key = (job.metadata.uid or "", str(note.reason))
         allowance = self._allowances.setdefault(key, _Allowance(_BURST, self._clock()))
         if allowance.take(self._clock()) and not self._waiting.full():
             self._waiting.put_nowait((job, note))
@@ -91,8 +94,17 @@ class Recorder:
         try:
             await self._api.create(event_of(job, note, name, count, now))
         except ApiError as error:
-            if not error.conflict:  # an operator before this one has told it
+            if not error.conflict:
                 raise
+            await self._count_on(job, name, now)
+
+    async def _count_on(self, job: OmniLearnJob, name: str, now: str) -> None:
+        """Count on from where an operator before this one has stopped: what it has told has happened again."""
+        namespace = job.metadata.namespace or "default"
+        found = (await self._api.every("Event", namespace, fields=f"metadata.name={name}")).get("items", [])
+        told = [int(each.get("count", 1)) for each in found if each.get("metadata", {}).get("name") == name]
+        self._counts[name] += max(told, default=0)
+        await self._api.patch("Event", namespace, name, {"count": self._counts[name], "lastTimestamp": now})
 
 
 def event_name(job: OmniLearnJob, note: Note) -> str:

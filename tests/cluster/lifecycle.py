@@ -29,7 +29,7 @@ def up(progress: Progress | None = None) -> Cluster:
     found = machine.look(os.environ)
     provider = machine.choose(found)
     progress.say(f"provider: {provider} ({_MEANING[provider]})")
-    with _alone(here):
+    with alone(here):
         _claim(here)
         before = here.provider.read_text(encoding="utf-8").strip() if here.provider.exists() else str(provider)
         if before == Provider.NODE and provider == Provider.KIND and namespaces.find(here):
@@ -66,7 +66,7 @@ def down(everything: bool = False, progress: Progress | None = None) -> None:
     progress = progress or Progress()
     here = places()
     made = here.provider.read_text(encoding="utf-8").strip() if here.provider.exists() else Provider.NODE
-    with _alone(here):
+    with alone(here):
         if made == Provider.KIND:
             kind.down(here, progress)
         elif os.geteuid() == 0:
@@ -79,12 +79,11 @@ def status() -> list[str]:
     first = namespaces.find(here)
     if first is None:
         return []
-    lines = []
-    for process in processes.inside(processes.everything(), first.space):
-        name = process.environment.get(processes.NAME, "")
-        if name and Path(process.arguments[0]).name == name:
-            megabytes = processes.resident_megabytes(process.pid)
-            lines.append(f"{name:<26}{process.pid:>8}{megabytes:>8.0f} MB")
+    found = processes.named(processes.inside(processes.everything(), first.space))
+    lines = [
+        f"{name:<26}{process.pid:>8}{processes.resident_megabytes(process.pid):>8.0f} MB"
+        for name, process in found.items()
+    ]
     return sorted(lines)
 
 
@@ -96,7 +95,7 @@ _MEANING = {
 
 
 @contextmanager
-def _alone(here: Places) -> Iterator[None]:
+def alone(here: Places) -> Iterator[None]:
     """Hold the folder's lock; the folder may have been deleted by whoever had it before."""
     while True:
         here.folder.mkdir(parents=True, exist_ok=True)

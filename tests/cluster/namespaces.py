@@ -73,6 +73,12 @@ def start(first: Process, component: Component, places: Places) -> None:
         _launch(component.command, output.fileno(), marked, _enter(first))
 
 
+def start_again(first: Process, process: Process, places: Places) -> None:
+    """Start a component that has ended, with the words and marks that it had."""
+    with log_of(places, process.environment[processes.NAME]).open("ab") as output:
+        _launch(process.arguments, output.fileno(), _ENVIRONMENT | dict(process.environment), _enter(first))
+
+
 def run_inside(first: Process, *words: str, seconds: float = 30) -> str:
     """Run a program inside and return what it prints."""
     return commands.run(*_enter(first), *words, seconds=seconds, environment=_ENVIRONMENT)

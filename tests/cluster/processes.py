@@ -25,10 +25,15 @@ class Process:
 def everything() -> Iterator[Process]:
     """Return all processes that can be looked at."""
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            # It may end while it is looked at.
-            with suppress(OSError):
-                yield _read(entry)
+        if entry.name.isdigit() and (found := look(int(entry.name))):
+            yield found
+
+
+def look(pid: int) -> Process | None:
+    """Return a process; None if it is not there, also if it ends while it is looked at."""
+    with suppress(OSError):
+        return _read(Path(f"/proc/{pid}"))
+    return None
 
 
 def own_space() -> str:
@@ -59,6 +64,15 @@ def components(processes: Iterable[Process], space: str, programs: Mapping[str, 
         if name and process.arguments and process.arguments[0] == programs.get(name):
             running[name] = process
     return running
+
+
+def named(processes: Iterable[Process]) -> dict[str, Process]:
+    """Return the components among some processes by name; children have inherited the name, but are other programs."""
+    return {
+        name: process
+        for process in processes
+        if (name := process.environment.get(NAME, "")) and Path(process.arguments[0]).name == name
+    }
 
 
 def resident_megabytes(pid: int) -> float:

@@ -1,0 +1,1 @@
+"""Faults against a real job on real pods: see driver.py."""
