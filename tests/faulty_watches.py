@@ -35,6 +35,17 @@ async def forward(request: web.Request, answer: ClientResponse, watching: Watchi
     """Send on a watch, event by event, until it is cut or ends."""
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(request)
+    begun = watching.cut
+    with suppress(ClientError, ConnectionError):  # either side has gone
+        await _relay(response, answer, watching)
+        if watching.gone:
+            await response.write(_GONE)
+    if request.transport is not None and watching.cut != begun:
+        request.transport.abort()
+    return response
+
+
+async def _relay(response: web.StreamResponse, answer: ClientResponse, watching: Watching) -> None:
     begun, held, waited = watching.cut, b"", 0.0
     reading: asyncio.Task[bytes] | None = None
     try:
@@ -45,26 +56,18 @@ async def forward(request: web.Request, answer: ClientResponse, watching: Watchi
             if watching.stalled:
                 continue
             if done:
-                line, reading = reading.result(), None
+                line, reading, waited = reading.result(), None, 0.0
                 if not line:
-                    break
+                    return
                 held = await _send(response, line, held, watching)
-                waited = 0.0
             elif held and waited >= _HELD_SECONDS:
                 await response.write(held)
                 held = b""
-        if watching.gone:
-            await response.write(_GONE)
-    except (ClientError, ConnectionError):
-        pass  # either side has gone
     finally:
         if reading is not None:
             reading.cancel()
             with suppress(asyncio.CancelledError, ClientError):
                 await reading
-    if request.transport is not None and watching.cut != begun:
-        request.transport.abort()
-    return response
 
 
 async def _send(response: web.StreamResponse, line: bytes, held: bytes, watching: Watching) -> bytes:

@@ -46,4 +46,5 @@ def _named(whole: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
 def _text(part: dict[str, Any], key: str, kubeconfig: Path) -> str:
     if f"{key}-data" in part:
         return base64.b64decode(part[f"{key}-data"]).decode()
-    return (kubeconfig.parent / part[key]).read_text()
+    file: Path = kubeconfig.parent / part[key]
+    return file.read_text(encoding="utf-8")
