@@ -10,6 +10,11 @@ from omnilearn_core.api import names
 Manifest = dict[str, Any]
 
 FIELD_MANAGER = "omnilearn-operator"
+UNREACHABLE = "Unreachable"
+"""The reason where there is no answer at all."""
+
+# Too many requests, and what an API server says that is itself in trouble
+_PASSING = frozenset({429, 500, 502, 503, 504})
 
 # Kinds that the operator touches: plural, and whether they live in a namespace
 _KINDS = {
@@ -34,9 +39,11 @@ _VERSIONS = {
 class ApiError(RuntimeError):
     """What the API server answered; status 0 if it did not answer."""
 
-    def __init__(self, status: int, reason: str, sentence: str) -> None:
+    def __init__(self, status: int, reason: str, sentence: str, retry_after: float = 0.0) -> None:
         super().__init__(sentence)
         self.status, self.reason, self.sentence = status, reason, sentence
+        self.retry_after = retry_after
+        """For so many seconds it does not want to be asked again."""
 
     @property
     def missing(self) -> bool:
@@ -52,6 +59,11 @@ class ApiError(RuntimeError):
     def invalid(self) -> bool:
         """True if the manifest will never be taken as it is."""
         return self.status in (400, 422)
+
+    @property
+    def passing(self) -> bool:
+        """True if the same call may well succeed in a moment: nothing is wrong with what was asked."""
+        return self.status in _PASSING or (self.status == 0 and self.reason == UNREACHABLE)
 
     @property
     def refused(self) -> bool:
@@ -107,7 +119,8 @@ def version_of(kind: str) -> str:
     return _VERSIONS.get(kind, "v1")
 
 
-def error_of(status: int, body: Mapping[str, Any]) -> ApiError:
-    """Return what the API server says of a request that failed."""
+def error_of(status: int, body: Mapping[str, Any], retry_after: str = "") -> ApiError:
+    """Return what the API server says of a request that failed; ``retry_after`` is that header."""
     sentence = str(body.get("message") or f"the API server answered {status}")
-    return ApiError(status, str(body.get("reason", "")), sentence)
+    pause = float(retry_after) if retry_after.isdecimal() else 0.0  # a date, which is allowed, is never sent
+    return ApiError(status, str(body.get("reason", "")), sentence, pause)

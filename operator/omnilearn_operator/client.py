@@ -14,7 +14,7 @@ import aiohttp
 from kubernetes.aio import client, config
 from kubernetes.aio.client import rest
 
-from .api import FIELD_MANAGER, ApiError, Manifest, error_of, path_of, path_to, version_of
+from .api import FIELD_MANAGER, UNREACHABLE, ApiError, Manifest, error_of, path_of, path_to, version_of
 
 _SECONDS = 20.0
 _MERGE = "application/merge-patch+json"
@@ -128,10 +128,10 @@ class Client:
                 data = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             sentence = f"the API server cannot be reached: {error or type(error).__name__}"
-            raise ApiError(0, "Unreachable", sentence) from error
+            raise ApiError(0, UNREACHABLE, sentence) from error
         answer = _read(data)
         if not 200 <= response.status < 300:
-            raise error_of(response.status, answer)
+            raise error_of(response.status, answer, response.headers.get("Retry-After", ""))
         return answer
 
 

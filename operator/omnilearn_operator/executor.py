@@ -156,11 +156,21 @@ class Executor:
             try:
                 made = await self._api.create(pod, dry_run=dry_run)
             except ApiError as error:
-                # One that is there already was good, and the watch will tell of it.
-                return ({hash_: Check()} if dry_run else {}) if error.conflict else {hash_: _check_of(error, now)}
+                if not error.conflict:
+                    return {hash_: _check_of(error, now)}
+                if not dry_run:
+                    await self._find(key, pod["metadata"]["name"])
+                return {hash_: Check()} if dry_run else {}
         if not dry_run:
             self._registry.see_pod(made)
         return {hash_: Check()}
+
+    async def _find(self, key: Key, name: str) -> None:
+        """Take in a pod that is there already: the answer to its creation was lost, and no watch has told of it yet."""
+        try:
+            self._registry.see_pod(await self._api.get("Pod", key.namespace, name))
+        except ApiError as error:
+            logger.info("%s: %s is not seen yet: %s", key, name, error.sentence)
 
     async def _delete(self, key: Key, delete: Delete) -> None:
         async with self._places:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+import itertools
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import kopf
 
 from omnilearn_core.api import names
+from omnilearn_core.endings import back_off
 
 from .loop import Loop
 from .registry import Registry
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
 
 
 async def watch(registry: Registry, loop: Loop, namespaces: Collection[str], take_signals: Callable[[], None]) -> None:
@@ -51,6 +55,13 @@ def handlers_of(registry: Registry, loop: Loop) -> kopf.OperatorRegistry:
     return known
 
 
+class Endlessly:
+    """The pauses after a list or a watch that has failed: there is always another, because kopf ends with the last."""
+
+    def __iter__(self) -> Iterator[float]:
+        return (back_off(times, _FIRST_PAUSE, _LONGEST_PAUSE) for times in itertools.count(1))
+
+
 def watch_settings() -> kopf.OperatorSettings:
     """Return how kopf watches: only our pods, no finalizers, no events of its own, no peering."""
     settings = kopf.OperatorSettings()
@@ -63,7 +74,7 @@ def watch_settings() -> kopf.OperatorSettings:
     settings.watching.chunk_size = 500
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
-    settings.networking.error_backoffs = [0.5, 1, 2, 5]
+    settings.networking.error_backoffs = Endlessly()
     settings.queueing.error_delays = [1, 2, 5, 10, 30, 60]
     settings.persistence.finalizer = f"{names.GROUP}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)

@@ -21,6 +21,7 @@ from .loop import Loop
 from .manifests.place import Place
 from .metrics import Shown
 from .patience import patiently
+from .persistence import Persistent
 from .recorder import Recorder
 from .registry import Key, Registry
 from .reign import Fenced, Reign
@@ -36,7 +37,7 @@ class Leader:
     """All parts of an operator that leads, put together. It takes over what runs, as after a crash."""
 
     def __init__(self, settings: OperatorSettings, api: Api, reign: Reign, take_signals: Callable[[], None]) -> None:
-        fenced = Fenced(api, reign)
+        fenced = Persistent(Fenced(api, reign))
         self._settings, self.reign, self._take_signals = settings, reign, take_signals
         self._tls = ServerTls()
         self._authorities = ""

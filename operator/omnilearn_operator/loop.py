@@ -17,6 +17,7 @@ from . import notes
 from .api import Api, ApiError, Manifest
 from .book import Book, opened
 from .coordination import Coordinators
+from .doubts import Doubts
 from .executor import Executor
 from .logs import on_behalf_of
 from .news import News
@@ -57,7 +58,7 @@ class Loop:
         self._books: dict[Key, tuple[str, Book]] = {}
         self._passes: dict[Key, asyncio.Task[None]] = {}
         self._failures: dict[Key, int] = {}
-        self._news = News()
+        self._news, self._doubts = News(), Doubts()
         self._listed: dict[Key, float] = {}
         self._asked: dict[Key, float] = {}
         self._wake = asyncio.Event()
@@ -76,6 +77,7 @@ class Loop:
 
     def tell(self, key: Key, happening: Happening) -> None:
         """Take in what a coordinator tells."""
+        self._doubts.hear(key, happening, time.monotonic())
         note = notes.of_happening(happening)
         if note is not None:
             self._news.add(key, note)
@@ -140,9 +142,14 @@ class Loop:
         return pause
 
     async def _resync(self, key: Key) -> None:
-        """Ask for a job and its pods every now and then: a watch that had to begin anew does not tell what is gone."""
+        """Ask for a job and its pods every now and then: a watch that had to begin anew does not tell what is gone.
+
+        At once if a worker is lost while its pod seems well: a watch may be deaf without knowing it.
+        """
         now = time.monotonic()
-        if now - self._listed.setdefault(key, now) < _RESYNC_SECONDS or key not in self._registry.jobs:
+        doubtful = self._doubts.due(key, self._registry.pods(key), now)
+        recent = now - self._listed.setdefault(key, now) < _RESYNC_SECONDS
+        if (recent and not doubtful) or key not in self._registry.jobs:
             return
         await self._ask(key)
         if key not in self._registry.jobs:
@@ -151,6 +158,7 @@ class Loop:
         version = str(found.get("metadata", {}).get("resourceVersion", ""))
         self._registry.see_all_pods(key, found.get("items", []), int(version) if version.isdecimal() else 0)
         self._listed[key] = now
+        self._doubts.forget(key)
 
     async def _ask(self, key: Key) -> None:
         """Ask for a job as it is now."""
@@ -206,6 +214,7 @@ class Loop:
     async def _forget(self, key: Key) -> None:
         await self._coordinators.stop(key)
         self._news.forget(key)
+        self._doubts.forget(key)
         for known in (self._books, self._failures, self._listed, self._asked):
             known.pop(key, None)
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, cast
 
+from omnilearn_coordinator.membership.actions import Happening
 from omnilearn_core.api import names
 from omnilearn_operator.api import ApiError
 from omnilearn_operator.coordination import Coordinators
@@ -13,6 +14,7 @@ from omnilearn_operator.executor import Executor
 from omnilearn_operator.loop import Loop
 from omnilearn_operator.manifests.place import Place
 from omnilearn_operator.observed import Pod
+from omnilearn_operator.persistence import Persistent
 from omnilearn_operator.recorder import Recorder
 from omnilearn_operator.registry import Key, Registry
 
@@ -44,7 +46,7 @@ class Operator:
 
     def __init__(self, clock: Clock, store: Store, scripts: Scripts, api: Front, wire: Wire) -> None:
         self.registry = Noting()
-        self.coordinating = Coordinating(scripts, self._looks)
+        self.coordinating = Coordinating(scripts, self._looks, self._tell)
         self.known: dict[str, int] = {}
         """The newest version of each job's spec that it could know when it last looked, by UID."""
 
@@ -52,10 +54,11 @@ class Operator:
         """The pods that it saw then."""
 
         self._api, self._store, self._wire = api, store, wire
-        self._recorder = Recorder(api, lambda: clock.seconds)
-        executor = Executor(api, self.registry, self._recorder, lambda _: Place("wss://here", _AUTHORITIES))
+        persistent = Persistent(api)
+        self._recorder = Recorder(persistent, lambda: clock.seconds)
+        executor = Executor(persistent, self.registry, self._recorder, lambda _: Place("wss://here", _AUTHORITIES))
         coordinators = cast(Coordinators, self.coordinating)
-        self.loop = Loop(api, self.registry, coordinators, executor, self._recorder, lambda: _AUTHORITIES)
+        self.loop = Loop(persistent, self.registry, coordinators, executor, self._recorder, lambda: _AUTHORITIES)
         self.watches: list[Watch] = []
         self._tasks = [asyncio.ensure_future(self._run())]
 
@@ -80,6 +83,9 @@ class Operator:
         current = asyncio.all_tasks()
         for task in [*self._tasks, *(each for each in current if each.get_name().startswith("look at "))]:
             task.cancel()
+
+    def _tell(self, key: Key, happening: Happening) -> None:
+        self.loop.tell(key, happening)
 
     def _looks(self, key: Key) -> None:
         job = self.registry.jobs.get(key)

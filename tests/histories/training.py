@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from omnilearn_coordinator.membership.actions import Happening, Kind
 from omnilearn_coordinator.membership.state import Outcome
 from omnilearn_coordinator.view import JobView, MemberState, MemberView, Phase
 from omnilearn_core.api import names
@@ -77,13 +78,15 @@ class _Running:
     since: float
     outcome: Outcome | None = None
     attempts: dict[str, int] = field(default_factory=dict)
+    there: frozenset[str] = frozenset()
+    """The workers that were members when it was last looked at."""
 
 
 class Coordinating:
     """The coordinators of one operator, for its loop: what they know dies with it."""
 
-    def __init__(self, scripts: Scripts, looks: Callable[[Key], None]) -> None:
-        self._scripts, self._looks = scripts, looks
+    def __init__(self, scripts: Scripts, looks: Callable[[Key], None], tell: Callable[[Key, Happening], None]) -> None:
+        self._scripts, self._looks, self._tell = scripts, looks, tell
         self._running: dict[Key, _Running] = {}
 
     async def ensure(self, key: Key, job: OmniLearnJob) -> None:
@@ -108,6 +111,7 @@ class Coordinating:
             return None
         uid = running.job.metadata.uid or ""
         script, members = self._scripts.of(uid), self._newest(running, uid)
+        self._miss(key, running, frozenset(map(worker_of, members)))
         enough = len(members) >= running.job.spec.fewest
         if enough and script.at_its_end and running.outcome is None:
             running.outcome = completed(*(worker_of(pod) for pod in members))
@@ -123,6 +127,12 @@ class Coordinating:
             generation=script.generation if enough else None,
             outcome=running.outcome,
         )
+
+    def _miss(self, key: Key, running: _Running, there: frozenset[str]) -> None:
+        """Tell of those who were members and are not any more."""
+        missing, running.there = running.there - there, there
+        for worker in sorted(missing):
+            self._tell(key, Happening(Kind.LOST, f"{worker} is lost", worker))
 
     def _newest(self, running: _Running, uid: str) -> list[Manifest]:
         """Return the members; of two attempts of a worker only the newer may speak."""
