@@ -25,6 +25,7 @@ from kube_login import Login, login_of
 Made = TypeVar("Made")
 
 _START_SECONDS = 10.0
+_LONGEST_EVENT = 2**21
 _DROPPED = {"host", "connection", "authorization", "content-length", "transfer-encoding", "accept-encoding"}
 
 
@@ -72,6 +73,10 @@ class Seen:
     def count(self, verb: str, resource: str) -> int:
         """Return how often something was asked."""
         return sum(each.verb == verb and each.resource == resource for each, _ in self.asked)
+
+    def answered(self, *statuses: int) -> int:
+        """Return how many requests had one of these answers; 0 is none at all."""
+        return sum(status in statuses for _, status in self.asked)
 
     def pods(self) -> list[str]:
         """Return the names of the pods that were really created, in order."""
@@ -144,7 +149,10 @@ class FaultyApi:
         if self._runner is not None:
             return
         self._upstream = ClientSession(
-            headers=self._login.headers, timeout=ClientTimeout(total=None), auto_decompress=False
+            headers=self._login.headers,
+            timeout=ClientTimeout(total=None),
+            auto_decompress=False,
+            read_bufsize=_LONGEST_EVENT,
         )
         app = web.Application(client_max_size=16 * 2**20)
         app.router.add_route("*", "/{path:.*}", self._serve)
