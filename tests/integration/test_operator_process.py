@@ -1,0 +1,151 @@
+"""The operator's own program against an API server in memory that fails on command: whatever it answers, it lives on.
+
+What real pods do meanwhile is in tests/e2e/test_faulty_api.py; here is what needs no cluster.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faulty_api import Fault, FaultyApi
+from kube_login import Login
+from memory_server import MemoryServer, memory_server
+from omnilearn_operator.api import Manifest
+from operations import job_of
+from operator_process import OperatorProcess, operator_process
+
+NAMESPACE = "team"
+_WRITES = ("create", "try", "patch", "status", "delete")
+# kopf used to give up after half of this.
+_LONG_SECONDS = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """An operator, the proxy, and what is behind it."""
+
+    server: MemoryServer
+    proxy: FaultyApi
+    operator: OperatorProcess
+
+    def pods(self) -> set[str]:
+        """Return the pods that are there."""
+        found = self.server.do(lambda store: store.pods())
+        return {str(pod["metadata"]["name"]) for pod in found}
+
+    def until(self, what: str, pods: set[str], seconds: float) -> None:
+        """Wait until there are these pods."""
+        self.operator.until(what, lambda: self.pods() == pods, seconds)
+
+    def create(self, **spec: Any) -> None:
+        """Have a user create the job."""
+        self.server.do(lambda store: store.create(_job(**spec)))
+
+    def scale(self, replicas: int) -> None:
+        """Have a user change how many workers there are."""
+
+        def change(job: Manifest) -> None:
+            job["spec"]["workers"][0]["replicas"] = replicas
+            job["metadata"]["generation"] += 1
+
+        self.server.do(lambda store: store.update("OmniLearnJob", "job", change))
+
+    def kill(self, pod: str) -> None:
+        """Have a pod be gone."""
+        self.server.do(lambda store: store.delete("Pod", pod, force=True))
+
+
+def _job(**spec: Any) -> Manifest:
+    return job_of(**spec).to_manifest() | {"metadata": {"name": "job", "namespace": NAMESPACE}}
+
+
+@contextmanager
+def stage(folder: Path) -> Iterator[Stage]:
+    with memory_server() as server:
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "omnilearn-certificate"}}
+        server.do(lambda store: store.create(secret))
+        proxy = FaultyApi(Login(f"http://127.0.0.1:{server.port}", {}, ssl.create_default_context()))
+        proxy.start()
+        try:
+            with operator_process(proxy.kubeconfig(folder / "kubeconfig"), folder, NAMESPACE) as operator:
+                operator.until("it leads", operator.leads, 30)
+                yield Stage(server, proxy, operator)
+        finally:
+            proxy.stop()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """An operator, and a job with two pods."""
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        made.create(replicas=2)
+        made.until("there are two", {"job-a-0-0", "job-a-1-0"}, 20)
+        yield made
+
+
+@pytest.fixture
+def it(running: Stage) -> Iterator[Stage]:
+    """The same without a fault; whatever happens, the operator lives."""
+    running.proxy.faults = ()
+    names = running.pods()
+    running.scale(2)
+    running.operator.until("there are two", lambda: len(running.pods()) == 2, 60)
+    assert names
+    yield running
+    assert running.operator.lives
+
+
+def next_of(pod: str) -> str:
+    worker, _, attempt = pod.rpartition("-")
+    return f"{worker}-{int(attempt) + 1}"
+
+
+def replaced(it: Stage, seconds: float) -> None:
+    """See to it that a pod that goes is replaced, once."""
+    created, (goes, stays) = len(it.proxy.seen.pods()), sorted(it.pods())
+    it.kill(goes)
+    it.until("it is replaced", {next_of(goes), stays}, seconds)
+    assert it.proxy.seen.pods()[created:] == [next_of(goes)]
+
+
+def test_without_faults_a_pod_is_replaced_at_once(it: Stage) -> None:
+    replaced(it, 10)
+
+
+@pytest.mark.parametrize("status", [409, 410, 429, 500, 503])
+def test_watches_that_are_refused_for_long_do_not_end_it(it: Stage, status: int) -> None:
+    it.proxy.faults = (Fault(verbs=("list", "watch"), resources=("pods", "omnilearnjobs"), status=status),)
+    it.proxy.cut_watches()
+    until = time.monotonic() + _LONG_SECONDS
+    it.operator.until("a while", lambda: time.monotonic() > until, _LONG_SECONDS + 5)
+    assert it.proxy.seen.answered(status) >= 2
+    it.proxy.faults = ()
+    replaced(it, 60)
+
+
+def test_pods_whose_creation_is_never_answered_are_created_once(it: Stage) -> None:
+    it.proxy.faults = (Fault(verbs=("create",), resources=("pods",), status=0, done=True),)
+    replaced(it, 30)
+
+
+def test_where_every_third_call_fails_it_gets_there_without_a_storm(it: Stage) -> None:
+    it.proxy.faults = (
+        Fault(status=500, share=0.2),
+        Fault(status=429, share=0.2),
+        Fault(verbs=_WRITES, status=409, share=0.15),
+    )
+    asked, created, began = len(it.proxy.seen.asked), len(it.proxy.seen.pods()), time.monotonic()
+    it.scale(6)
+    it.operator.until("there are six", lambda: len(it.pods()) == 6, 60)
+    it.scale(3)
+    it.operator.until("there are three", lambda: len(it.pods()) == 3, 60)
+    assert len(it.proxy.seen.pods()) - created == 4
+    assert (len(it.proxy.seen.asked) - asked) / (time.monotonic() - began) < 25
