@@ -12,7 +12,6 @@ from pathlib import Path
 from cluster import Cluster
 from cluster.layout import addresses
 from faulty_api import FaultyApi, faulty
-from faulty_watches import Watching
 from operator_process import OperatorProcess, free_ports, operator_process
 
 from .install import SYSTEM
@@ -114,8 +113,3 @@ def cutting(proxy: FaultyApi, seconds: float) -> Iterator[None]:
     finally:
         enough.set()
         thread.join()
-
-
-def told(watching: Watching, *what: str) -> bool:
-    """Tell whether all of this has really happened to watches."""
-    return all(watching.told[each] for each in what)
