@@ -15,6 +15,8 @@ from .driver import Driver
 from .refusals import BadFrameError, Refusal, Refusals, parse
 
 _MOST_BAD_FRAMES = 20
+# Meanwhile nobody would see that the connection has ended.
+_LONGEST_PAUSE_SECONDS = 2.0
 _NOT_UNDERSTOOD = "too much of what was said here was not understood: see docs/protocol.md"
 
 
@@ -63,7 +65,7 @@ class Listener:
         if not connection.held_back:
             connection.held_back = True
             connection.send(to_frame(Refused(status=429, sentence=sentence)))
-        await asyncio.sleep(pause)
+        await asyncio.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
 
     def _take(self, connection: Connection, frame: str) -> None:
         worker = connection.identity.worker

@@ -71,7 +71,9 @@ class Visitor(web.RequestHandler):
         if status >= 500:
             return super().handle_error(request, status, exc, message)
         self._reception.count(Refusal.HTTP, _NO_HTTP)
-        return refuse(status, _NO_HTTP, Refusal.HTTP)
+        answer = web.json_response({"sentence": _NO_HTTP}, status=status)
+        answer.force_close()
+        return answer
 
 
 class Reception:
