@@ -115,7 +115,16 @@ def test_a_status_may_have_any_time(moment: str, ended: str) -> None:
     assert deliver([delivered(job | {"status": status})], [POD]) == (1, 0)
 
 
-@pytest.mark.parametrize("change", [{"attempts": {"job-a-0": 2**62}}, {"step": 2**62}, {"logged": {"": 1e308}}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"attempts": {"job-a-0": 2**62}},
+        {"attempts": {f"job-b-{k}": 1 for k in range(16384)}},
+        {"step": 2**62},
+        {"logged": {"": 1e308}},
+    ],
+    ids=["an attempt", "attempts of others", "a step", "a logged value"],
+)
 def test_a_status_may_have_any_number(change: Manifest) -> None:
     assert deliver([delivered(job_of().to_manifest() | {"status": STATUS | change})], [POD]) == (1, 0)
 
