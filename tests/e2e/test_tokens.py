@@ -1,7 +1,7 @@
 """Tokens of a real API server that are good, but not for this: no worker gets in by them.
 
-What it says of a token that has expired, nobody can see in a minute: it gives none for less than ten. By its answer, that is a
-token like any other that is not valid (tests/bad_wire.py).
+What it says of a token that has expired, nobody can see in a minute: it gives none for less than ten minutes. By its
+answer, that is a token like any other that is not valid (tests/bad_wire.py).
 """
 
 from __future__ import annotations

@@ -164,6 +164,20 @@ def test_an_attempt_that_another_has_replaced_is_refused_although_its_token_is_g
     beside(scene)
 
 
+def test_a_token_that_is_used_twice_is_good_for_one_connection_the_newer_one() -> None:
+    async def scene(site: Neighbours) -> None:
+        first = await site.worker(NOISY)
+        await first.hear(Welcome)
+        second = await site.worker(NOISY)
+        await second.hear(Welcome)
+        await first.ends()
+        [refusal] = await answers(second, [FRAMES["for another worker"]])
+        assert refusal.status == 403
+        await second.socket.close()
+
+    beside(scene)
+
+
 def test_after_too_many_bad_frames_the_connection_ends_with_a_sentence() -> None:
     async def scene(site: Neighbours) -> None:
         talker = await site.worker(NOISY)
