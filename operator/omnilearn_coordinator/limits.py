@@ -9,7 +9,7 @@ _BURST_OF_A_WORKER, _EACH_SECOND_OF_A_WORKER = 200.0, 20.0
 _CHARACTERS_OF_ONE = 2**16
 
 # All workers of a job together: its reports, and a few words from everybody at once.
-_LEAST_BURST_OF_A_JOB, _EACH_SECOND_OF_A_JOB = 2000.0, 1000.0
+_LEAST_BURST_OF_A_JOB, _EACH_SECOND_OF_A_JOB = 2000.0, 2000.0
 _WORDS_OF_A_REGROUP = 8
 
 # A worker has one connection; a second one takes the place of the first, which may take a moment to go.

@@ -32,6 +32,8 @@ class Listener:
         heard: limits.Allowance,
     ) -> None:
         self._driver, self._refusals, self._news, self._clock, self._heard = driver, refusals, news, clock, heard
+        self.holds_back = True
+        """Those who say too much are held back."""
 
     async def listen(self, connection: Connection) -> None:
         """Take in what a worker says until its connection ends."""
@@ -58,7 +60,7 @@ class Listener:
         """Hear nothing for a while if a worker, or its job as a whole, says more than it should."""
         now, cost = self._clock(), limits.cost_of(size)
         pause = max(connection.heard.owe(now, cost), self._heard.owe(now, cost))
-        if pause <= 0.0:
+        if pause <= 0.0 or not self.holds_back:
             return
         sentence = f"{connection.identity.worker} says too much: it is heard more slowly, so that others are heard, too"
         self._refusals.count(Refusal.RATE, sentence)

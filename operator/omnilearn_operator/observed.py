@@ -94,8 +94,8 @@ def pod_from(manifest: Mapping[str, Any]) -> Pod | None:
     attempt = labels.get(names.ATTEMPT_LABEL, "")
     if names.WORKER_LABEL not in labels or not _is_number(attempt):
         return None
-    texts = (metadata["name"], metadata.get("uid", ""), *labels.values(), *annotations.values())
-    if not all(isinstance(each, str) for each in texts):
+    own = (metadata["name"], metadata.get("namespace") or "", metadata.get("uid", ""))
+    if not all(isinstance(each, str) for each in (*own, *labels.values(), *annotations.values())):
         raise TypeError("a name, a label or an annotation is no text")
     trainer = _trainer_status(manifest)
     state = trainer.get("state", {})

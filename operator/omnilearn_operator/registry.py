@@ -18,6 +18,9 @@ from .observed import Pod, pod_from
 
 logger = logging.getLogger(__name__)
 
+# Versions are numbers of 64 bits.
+_MOST_DIGITS = 20
+
 # What reading a manifest raises that is not as Kubernetes has it: none must keep the others from being read.
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
@@ -171,7 +174,7 @@ def _version(metadata: Mapping[str, Any]) -> int:
 
 def _number(version: object) -> int:
     text = str(version)
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
 def _without_life(pod: Pod) -> Pod:
