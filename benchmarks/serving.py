@@ -109,6 +109,7 @@ async def _until_closed(order: Order, pipe: Connection) -> None:
     tokens = Tokens()
     issued = {worker: tokens.issue(worker, 0) for worker in order.workers}
     coordinator = Coordinator(order.settings, tokens)
+    coordinator.hear_everything()
     port = await coordinator.start(HOST, 0)
     closed = asyncio.Event()
     asyncio.get_running_loop().add_reader(pipe.fileno(), closed.set)

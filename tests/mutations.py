@@ -31,10 +31,14 @@ Place = tuple[Any, Any]
 
 def corpus(seed: int, size: int) -> Iterator[Manifest]:
     """Return manifests near the good ones, always the same for a seed."""
+    return near([GOOD[name] for name in sorted(GOOD)], seed, size)
+
+
+def near(good: Sequence[Manifest], seed: int, size: int) -> Iterator[Manifest]:
+    """Return documents near good ones, always the same for a seed."""
     rng = random.Random(seed)
-    names = sorted(GOOD)
     for number in range(size):
-        manifest = copy.deepcopy(GOOD[names[number % len(names)]])
+        manifest = copy.deepcopy(good[number % len(good)])
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
             rng.choice(_MUTATIONS)(manifest, rng)
         yield manifest

@@ -30,6 +30,11 @@ def examples(count: int) -> settings:
     )
 
 
+def times(count: int) -> int:
+    """Return how many of something to try."""
+    return count * _EFFORT
+
+
 seconds = st.floats(1e-3, 1e3)
 plausible_seconds = st.floats(1e-6, 1e6)
 speeds = st.floats(0.03125, 1.0)  # 1 : 32

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 
-from aiohttp import web
+from aiohttp import WSCloseCode, web
 
+from . import limits
 from .credentials import Identity
 
 # What a peer may leave unread before it is dropped.
@@ -14,6 +16,8 @@ _MOST_FRAMES = 256
 _MOST_CHARACTERS = 32 * 2**20
 
 _GOODBYE_SECONDS = 1.0
+# What fits into a closing frame
+_LONGEST_REASON = 120
 
 
 @dataclass(eq=False)
@@ -24,7 +28,13 @@ class Connection:
     identity: Identity
     socket: web.WebSocketResponse
     transport: asyncio.Transport | None
+    heard: limits.Allowance
+    """What may be heard of it."""
+
     bad_frames: int = 0
+    held_back: bool = False
+    """It was told that it says too much."""
+
     _frames: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
     _waiting: int = 0
 
@@ -44,6 +54,12 @@ class Connection:
         """Close the connection at once, without a goodbye."""
         if self.transport is not None:
             self.transport.abort()
+
+    async def hang_up(self, sentence: str) -> None:
+        """Close the connection because of what was said on it."""
+        with contextlib.suppress(ConnectionError, TimeoutError, RuntimeError):
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                await self.socket.close(code=WSCloseCode.POLICY_VIOLATION, message=sentence.encode()[:_LONGEST_REASON])
 
     async def write(self) -> None:
         """Send what is queued until the connection ends."""

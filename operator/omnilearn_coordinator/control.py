@@ -26,6 +26,9 @@ from .settings import JobSettings
 PERIOD_SECONDS = 2.0
 _KEPT_DECISIONS = 10
 
+# What a step may take. A worker can claim anything between 0 and for ever; what a law learns from that must be numbers.
+_SHORTEST_STEP, _LONGEST_STEP = 1e-6, 1e6
+
 # What a message may hold; a state that is larger is not kept by rank 0.
 _LARGEST_STATE = 3 * 2**20
 
@@ -122,7 +125,7 @@ class Control:
         if measured.quota != report.cpu_quota:
             measured = self._measured[report.worker] = _Measured(quota=report.cpu_quota)
         measured.steps += report.steps
-        measured.seconds += report.steps * report.compute_seconds
+        measured.seconds += report.steps * min(max(report.compute_seconds, _SHORTEST_STEP), _LONGEST_STEP)
         measured.ended = now
 
     def look(self, now: float) -> Plan | None:

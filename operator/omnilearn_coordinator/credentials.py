@@ -19,8 +19,8 @@ class Identity:
 class Credentials(Protocol):
     """Whoever can tell whose token it is."""
 
-    async def identify(self, token: str) -> Identity | None:
-        """Return whose token it is, or None if it is nobody's."""
+    async def identify(self, token: str, address: str) -> Identity | None:
+        """Return whose token it is, or None if it is nobody's; ``address`` is where it came from."""
         ...
 
 
@@ -43,7 +43,7 @@ class Tokens:
         for key in gone:
             del self._identities[key]
 
-    async def identify(self, token: str) -> Identity | None:
+    async def identify(self, token: str, address: str = "") -> Identity | None:
         """Return whose token it is; the look-up by hash tells nothing by its duration."""
         return self._identities.get(_digest(token))
 

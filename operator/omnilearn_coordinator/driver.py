@@ -37,6 +37,9 @@ _HELD_UP_SECONDS = 1.0
 # Beyond so many members, everybody reports less often.
 _REPORTS_PER_SECOND = 500.0
 
+# As many names of logged values as one report may have
+_MOST_LOGGED = 64
+
 
 class Wire(Protocol):
     """How the driver reaches workers. Nothing of it waits."""
@@ -215,7 +218,9 @@ class Driver:
         if self.leading is None or report.step >= self.leading.step:
             self.leading = report
             self.loss = self.loss if report.loss is None else report.loss
-            self.logged.update(report.logged)
+            # Names that nobody logs any more make room: a script must not make up new ones for ever.
+            older = {name: value for name, value in self.logged.items() if name not in report.logged}
+            self.logged = dict([*older.items(), *report.logged.items()][-_MOST_LOGGED:])
         self.control.hear(report, now)
         self._send(worker, self._reply(worker, report))
 

@@ -8,10 +8,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from .refusals import Refusal
 from .view import JobView, MemberState
 
 Views = Mapping[tuple[str, ...], JobView]
 """Jobs by the values of the labels that tell them apart."""
+
+Refused = dict[tuple[str, ...], Mapping[str, int]]
+"""What was refused, by the same values and by kind."""
 
 _GAUGES: dict[str, tuple[str, Callable[[JobView], float]]] = {
     "omnilearn_imbalance": ("Part of a step that members wait for the slowest.", lambda view: view.imbalance),
@@ -22,7 +26,6 @@ _GAUGES: dict[str, tuple[str, Callable[[JobView], float]]] = {
 _COUNTERS: dict[str, tuple[str, Callable[[JobView], float]]] = {
     "omnilearn_regroups": ("Generations formed after the first.", lambda view: view.regroups),
     "omnilearn_plan_changes": ("Plans that the control law has changed.", lambda view: view.plan_changes),
-    "omnilearn_bad_requests": ("Messages and connections that were refused.", lambda view: view.bad_requests),
 }
 
 
@@ -48,8 +51,8 @@ class Metrics(Collector):
         yield from series({(view.job,): view}, ("job",))
 
 
-def series(views: Views, labels: tuple[str, ...]) -> Iterator[Metric]:
-    """Yield the series of some jobs; ``labels`` name what their keys consist of."""
+def series(views: Views, labels: tuple[str, ...], strays: Refused | None = None) -> Iterator[Metric]:
+    """Yield the series of some jobs; ``labels`` name what their keys consist of; ``strays`` belong to no job."""
     for name, (text, value) in _GAUGES.items():
         gauge = GaugeMetricFamily(name, text, labels=labels)
         for key, view in views.items():
@@ -65,7 +68,19 @@ def series(views: Views, labels: tuple[str, ...]) -> Iterator[Metric]:
         for name, number in view.logged.items():
             logged.add_metric((*key, name), number)
     yield logged
+    yield _refused({key: view.bad_requests for key, view in views.items()} | (strays or {}), labels)
     yield from _of_members(views, (*labels, "worker"))
+
+
+def _refused(counts: Refused, labels: tuple[str, ...]) -> Metric:
+    """Return what was refused, by kind; also those that never were, because an increase begins at 0."""
+    counter = CounterMetricFamily(
+        "omnilearn_bad_requests", "Messages and connections refused.", labels=(*labels, "kind")
+    )
+    for key, of in counts.items():
+        for kind in Refusal:
+            counter.add_metric((*key, kind), of.get(kind, 0))
+    return counter
 
 
 def _of_members(views: Views, labels: tuple[str, ...]) -> Iterator[Metric]:

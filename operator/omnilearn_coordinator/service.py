@@ -10,26 +10,29 @@ import contextlib
 import itertools
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
-from omnilearn_core.api.messages import LARGEST_MESSAGE, Refused, WorkerReport, to_frame
+from omnilearn_core.api.messages import LARGEST_MESSAGE
 
+from . import limits
 from .connection import Connection
 from .credentials import Credentials, Identity
 from .driver import Driver
+from .listening import Listener
 from .membership import Outcome, refusal
 from .membership.actions import Happening
 from .metrics import Metrics
-from .refusals import BadFrameError, parse, refuse
+from .reception import Reception
+from .refusals import Refusal, Refusals, RefusedRequest, refuse
 from .settings import JobSettings
 from .view import JobView, TimedDecision, members_of, phase_of
 
 # Events that come together are decided upon together: three workers that die at once make one generation.
 _TOGETHER_SECONDS = 0.002
 
-_MOST_BAD_FRAMES = 20
 _PAUSE_AFTER_A_BUG_SECONDS = 1.0
 _BEARER = "Bearer "
 
@@ -52,10 +55,15 @@ class Coordinator:
         self._metrics = Metrics(self.snapshot)
         self._numbers = itertools.count(1)
         self._open: dict[int, Connection] = {}
-        self._runner: web.AppRunner | None = None
+        self._reception: Reception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopping = False
-        self._bad_requests = 0
+        self._refusals = Refusals(settings.name)
+        self._listener = Listener(
+            self._driver, self._refusals, self._look_soon, clock, limits.of_a_job(settings.most, clock())
+        )
+        self._dials: dict[str, limits.Allowance] = {}
+        self._connected: Counter[str] = Counter()
 
     @property
     def outcome(self) -> Outcome | None:
@@ -77,15 +85,10 @@ class Coordinator:
 
     async def start(self, host: str, port: int) -> int:
         """Serve; return the port, which the system chooses if it is 0."""
-        self._runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
-        try:
-            await site.start()
-        except OSError:
-            await self._runner.cleanup()
-            raise
-        return int(self._runner.addresses[0][1])
+        reception = Reception(self.app(), self._refusals.count)
+        port = await reception.start(host, port)
+        self._reception = reception
+        return port
 
     async def stop(self) -> None:
         """Stop at once, as a crash would: sockets close without a goodbye."""
@@ -94,8 +97,12 @@ class Coordinator:
             self._timer.cancel()
         for connection in list(self._open.values()):
             connection.drop()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._reception is not None:
+            await self._reception.close()
+
+    def hear_everything(self) -> None:
+        """Hold nobody back, however much they say: for measuring how much can be heard."""
+        self._listener.holds_back = False
 
     def drop_others(self, welcome: Collection[Identity]) -> None:
         """Hang up on everybody who is no longer welcome."""
@@ -126,7 +133,7 @@ class Coordinator:
             waiting=state.waiting,
             regroups=state.regroups,
             plan_changes=driver.control.changes,
-            bad_requests=self._bad_requests,
+            bad_requests=self._refusals.counts,
             decisions=tuple(TimedDecision(elapsed + at, why) for at, why in driver.control.decisions),
             outcome=state.outcome,
         )
@@ -191,21 +198,25 @@ class Coordinator:
         """Talk to a worker until its connection ends."""
         try:
             identity = await self._identified(request)
-        except web.HTTPException:
-            self._bad_requests += 1
+            self._check_room(identity.worker)
+        except RefusedRequest as error:
+            self._refusals.count(error.kind, error.sentence)
             raise
         socket = web.WebSocketResponse(
-            heartbeat=self._settings.silent_after, max_msg_size=LARGEST_MESSAGE, compress=False
+            heartbeat=self._settings.silent_after, max_msg_size=LARGEST_MESSAGE, compress=False, autoping=False
         )
         await socket.prepare(request)
         # Taken now: a connection that is gone has no transport any more.
-        connection = Connection(next(self._numbers), identity, socket, request.transport)
+        connection = Connection(
+            next(self._numbers), identity, socket, request.transport, limits.of_a_worker(self._clock())
+        )
         self._open[connection.number] = connection
+        self._connected[identity.worker] += 1
         writer = asyncio.create_task(connection.write())
         try:
             self._driver.connected(identity.worker, connection.number, identity.attempt, self._clock())
             self._look_soon()
-            await self._read(connection)
+            await self._listener.listen(connection)
         finally:
             self._forget(connection)
             writer.cancel()
@@ -217,51 +228,35 @@ class Coordinator:
         job, worker = request.match_info["job"], request.match_info["worker"]
         header = request.headers.get("Authorization", "")
         token = header.removeprefix(_BEARER)
-        identity = await self._credentials.identify(token) if header.startswith(_BEARER) and token else None
+        known = header.startswith(_BEARER) and token
+        identity = await self._credentials.identify(token, request.remote or "") if known else None
         if identity is None:
-            raise refuse(401, "the token is missing or not valid: send the worker's own as a bearer token")
+            sentence = "the token is missing or not valid: send the worker's own as a bearer token"
+            raise refuse(401, sentence, Refusal.TOKEN)
         if job != self._settings.name:
-            raise refuse(404, f"there is no job {job[:63]} here: use {self._settings.name}")
+            raise refuse(404, f"there is no job {job[:63]} here: use {self._settings.name}", Refusal.JOB)
         if identity.worker != worker:
-            raise refuse(403, f"the token is that of {identity.worker}: a worker can speak only for itself")
-        sentence = refusal(self._driver.state, identity.worker, identity.attempt)
-        if sentence is not None:
-            raise refuse(403, sentence)
+            sentence = f"the token is that of {identity.worker}: a worker can speak only for itself"
+            raise refuse(403, sentence, Refusal.WORKER)
+        refused = refusal(self._driver.state, identity.worker, identity.attempt)
+        if refused is not None:
+            raise refuse(403, refused, Refusal.ATTEMPT)
         return identity
 
-    async def _read(self, connection: Connection) -> None:
-        async for message in connection.socket:
-            if message.type is WSMsgType.ERROR:
-                self._bad_requests += 1  # too large, or not a WebSocket's frame
-                return
-            if message.type is not WSMsgType.TEXT:
-                self._bad_frame(connection, 400, "the frame is not text: send one JSON object per frame")
-            else:
-                self._take(connection, message.data)
-            if connection.bad_frames >= _MOST_BAD_FRAMES:
-                return
-
-    def _take(self, connection: Connection, frame: str) -> None:
-        worker = connection.identity.worker
-        try:
-            message = parse(frame)
-        except BadFrameError as error:
-            self._bad_frame(connection, 400, str(error))
-            return
-        if isinstance(message, WorkerReport) and message.worker != worker:
-            sentence = f"{worker} cannot report for {message.worker}: a worker can speak only for itself"
-            self._bad_frame(connection, 403, sentence)
-            return
-        if self._driver.said(worker, connection.number, message, self._clock()):
-            self._look_soon()
-
-    def _bad_frame(self, connection: Connection, status: int, sentence: str) -> None:
-        self._bad_requests += 1
-        connection.bad_frames += 1
-        connection.send(to_frame(Refused(status=status, sentence=sentence)))
+    def _check_room(self, worker: str) -> None:
+        """Refuse a connection that the worker, or the job as a whole, has no need of."""
+        now = self._clock()
+        dials = self._dials.setdefault(worker, limits.of_dials(now))
+        if self._connected[worker] >= limits.MOST_CONNECTIONS_OF_A_WORKER or not dials.take(now):
+            sentence = f"{worker} connects too often: keep one connection, and wait a second before the next"
+            raise refuse(429, sentence, Refusal.CONNECTIONS)
+        if len(self._open) >= limits.connections_of_a_job(self._settings.most):
+            sentence = f"{self._settings.name} has too many connections: close those that nobody needs"
+            raise refuse(429, sentence, Refusal.CONNECTIONS)
 
     def _forget(self, connection: Connection) -> None:
         self._open.pop(connection.number, None)
+        self._connected[connection.identity.worker] -= 1
         if not self._stopping:
             self._driver.closed(connection.identity.worker, connection.number, self._clock())
             self._look_soon()

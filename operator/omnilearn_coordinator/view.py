@@ -12,6 +12,9 @@ from omnilearn_core.api.messages import WorkerReport
 from .membership.generation import Generation, Worker
 from .membership.state import Outcome, State
 
+# Nobody computes so fast: a time below this says nothing about a speed.
+_LEAST_SECONDS = 1e-9
+
 
 class Phase(StrEnum):
     """Where the job stands, in one word."""
@@ -78,7 +81,9 @@ class JobView:
     waiting: str | None
     regroups: int
     plan_changes: int
-    bad_requests: int
+    bad_requests: Mapping[str, int]
+    """What was refused, by kind."""
+
     decisions: tuple[TimedDecision, ...]
     outcome: Outcome | None
     step: int = 0
@@ -112,7 +117,11 @@ class JobView:
     def samples_per_second(self) -> float:
         """Speed of all members together."""
         longest = max((member.step_seconds for member in self.members), default=0.0)
-        return sum(member.share + member.tail_samples for member in self.members) / longest if longest > 0 else 0.0
+        return (
+            sum(member.share + member.tail_samples for member in self.members) / longest
+            if longest > _LEAST_SECONDS
+            else 0.0
+        )
 
 
 def phase_of(state: State) -> Phase:
@@ -152,7 +161,7 @@ def _member(
         attempt=attempt,
         state=state,
         share=share or report.share,
-        samples_per_second=report.share / report.compute_seconds if report.compute_seconds > 0 else 0.0,
+        samples_per_second=report.share / report.compute_seconds if report.compute_seconds > _LEAST_SECONDS else 0.0,
         compute_seconds=report.compute_seconds,
         tail_samples=report.tail_samples,
         tail_seconds=report.tail_seconds,

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from omnilearn_coordinator.credentials import Identity
 from omnilearn_coordinator.membership.actions import Happening
-from omnilearn_coordinator.refusals import refuse
+from omnilearn_coordinator.refusals import Refusal, Refusals, RefusedRequest, refuse
 from omnilearn_coordinator.service import Coordinator
 from omnilearn_coordinator.settings import JobSettings, settings_of
 from omnilearn_coordinator.view import JobView
@@ -31,6 +31,8 @@ class Coordinators:
     ) -> None:
         self._registry, self._reviews, self._tell, self._reign = registry, reviews, tell, reign
         self._running: dict[Key, tuple[str, JobSettings, Coordinator]] = {}
+        self.refusals = Refusals("no job of ours")
+        """What was refused before anybody knew for which job it was meant."""
 
     def app(self) -> web.Application:
         """Return the application that workers connect to."""
@@ -96,6 +98,11 @@ class Coordinators:
         if running is not None:
             on_behalf_of(key)
             return await running[2].serve_worker(request)
+        error = self._without(key)
+        self.refusals.count(error.kind, error.sentence)
+        raise error
+
+    def _without(self, key: Key) -> RefusedRequest:
         if key in self._registry.jobs or key in self._registry.unreadable:
-            raise refuse(503, f"{key} has no coordinator yet: come again")
-        raise refuse(404, f"there is no job {str(key)[:127]} that needs workers")
+            return refuse(503, f"{key} has no coordinator yet: come again", Refusal.UNABLE)
+        return refuse(404, f"there is no job {str(key)[:127]} that needs workers", Refusal.JOB)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from omnilearn_coordinator.credentials import Identity
-from omnilearn_coordinator.refusals import refuse
+from omnilearn_coordinator.refusals import Refusal, refuse
 from omnilearn_core.api import names
 
 from .api import Api, ApiError
+from .queueing import CrowdedError, Queue
 from .registry import Key, Registry
 
 _EXTRA = "authentication.kubernetes.io"
@@ -20,7 +20,6 @@ _EXTRA = "authentication.kubernetes.io"
 # A pod that is gone is refused at once by the watch, so a good answer may be believed for a while.
 _GOOD_SECONDS, _BAD_SECONDS = 60.0, 5.0
 _MOST_REMEMBERED = 20_000
-_MOST_AT_ONCE = 16
 _LONGEST_TOKEN = 16_384
 
 # The watch may be a moment behind a pod that has just begun to run.
@@ -54,23 +53,36 @@ class Reviews:
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._clock = api, clock
-        self._known: dict[bytes, tuple[Bearer | None, float]] = {}
-        self._places = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._good: dict[bytes, tuple[Bearer | None, float]] = {}
+        self._bad: dict[bytes, tuple[Bearer | None, float]] = {}
+        self.queue = Queue(clock)
 
-    async def bearer(self, token: str) -> Bearer | None:
+    async def bearer(self, token: str, address: str = "") -> Bearer | None:
         """Return whose token it is, or None if it is nobody's; raises ApiError if nobody can tell."""
         if len(token) > _LONGEST_TOKEN:
             return None
         digest = hashlib.sha256(token.encode(errors="replace")).digest()
-        found = self._known.get(digest)
-        if found is not None and self._clock() < found[1]:
+        found = self._remembered(digest)
+        if found is not None:
             return found[0]
-        async with self._places:
-            bearer = bearer_of(await self._api.create(_question(token)))
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-        self._known[digest] = bearer, self._clock() + (_BAD_SECONDS if bearer is None else _GOOD_SECONDS)
+        async with self.queue.turn(address):
+            found = self._remembered(digest)  # somebody else may have asked meanwhile
+            return await self._ask(token, digest, address) if found is None else found[0]
+
+    async def _ask(self, token: str, digest: bytes, address: str) -> Bearer | None:
+        bearer = bearer_of(await self._api.create(_question(token)))
+        # Apart from each other: many bad tokens must not push out what is known of good ones.
+        kept, seconds = (self._bad, _BAD_SECONDS) if bearer is None else (self._good, _GOOD_SECONDS)
+        if len(kept) >= _MOST_REMEMBERED:
+            kept.clear()
+        kept[digest] = bearer, self._clock() + seconds
+        if bearer is None:
+            self.queue.blame(address)
         return bearer
+
+    def _remembered(self, digest: bytes) -> tuple[Bearer | None, float] | None:
+        found = self._good.get(digest) or self._bad.get(digest)
+        return found if found is not None and self._clock() < found[1] else None
 
 
 class PodCredentials:
@@ -79,12 +91,18 @@ class PodCredentials:
     def __init__(self, key: Key, reviews: Reviews, registry: Registry) -> None:
         self._key, self._reviews, self._registry = key, reviews, registry
 
-    async def identify(self, token: str) -> Identity | None:
+    async def identify(self, token: str, address: str = "") -> Identity | None:
         """Return whose token it is; a worker is asked to come again if nobody can tell now."""
         try:
-            bearer = await self._reviews.bearer(token)
+            with self._reviews.queue.place(address):
+                return await self._identified(token, address)
         except ApiError as error:
-            raise refuse(503, f"the token cannot be checked now: {error.sentence}") from None
+            raise refuse(503, f"the token cannot be checked now: {error.sentence}", Refusal.UNABLE) from None
+        except CrowdedError as error:
+            raise refuse(429, str(error), Refusal.RATE) from None
+
+    async def _identified(self, token: str, address: str) -> Identity | None:
+        bearer = await self._reviews.bearer(token, address)
         if bearer is None or bearer.namespace != self._key.namespace:
             return None
         pod = await self._registry.appear(self._key, bearer.uid, _UNSEEN_SECONDS)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from omnilearn_coordinator.membership.actions import Happening
+from omnilearn_coordinator.reception import Reception
 
 from .api import Api, ApiError
 from .certificates import CertificateError, Keeper, ServerTls
@@ -26,7 +27,6 @@ from .recorder import Recorder
 from .registry import Key, Registry
 from .reign import Fenced, Reign
 from .secret import OwnSecret
-from .serving import Servers
 from .settings import OperatorSettings
 from .signpost import Signpost
 
@@ -69,18 +69,18 @@ class Leader:
     @property
     def shown(self) -> Shown:
         """What its metrics show."""
-        return Shown(self._registry, self._coordinators.views, self._loop.retries)
+        return Shown(self._registry, self._coordinators.views, self._loop.retries, self._coordinators.refusals.counts)
 
     async def run(self) -> None:
         """Serve and watch until this is cancelled, or kopf is told to end by a signal."""
         settings = self._settings
         async with AsyncExitStack() as stack:
-            servers = Servers()
-            stack.push_async_callback(servers.close)
+            reception = Reception(self._coordinators.app(), self._coordinators.refusals.count)
+            stack.push_async_callback(reception.close)
             stack.push_async_callback(self.hang_up)
             await patiently(self._renew, self._still_alive)
             await patiently(lambda: self._loop.see_everything(settings.namespaces), self._still_alive)
-            await servers.serve(self._coordinators.app(), settings.coordinator_port, self._tls.context)
+            await reception.start(None, settings.coordinator_port, self._tls.context)
             async with asyncio.TaskGroup() as tasks:
                 background = [tasks.create_task(self._loop.run()), tasks.create_task(self._keep_renewing())]
                 background.append(tasks.create_task(self._recorder.run()))

@@ -218,6 +218,7 @@ class Loop:
         await self._coordinators.stop(key)
         self._news.forget(key)
         self._doubts.forget(key)
+        self._registry.forget(key)
         for known in (self._books, self._failures, self._listed, self._asked):
             known.pop(key, None)
 

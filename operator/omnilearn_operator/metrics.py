@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -22,6 +22,8 @@ class Shown:
     registry: Registry
     views: Callable[[], Iterator[tuple[Key, JobView]]]
     retries: int
+    refused: Mapping[str, int]
+    """What was refused, by kind, that belongs to no job."""
 
 
 class OperatorMetrics(Collector):
@@ -66,4 +68,6 @@ def _of_jobs(shown: Shown) -> Iterator[Metric]:
     retries = CounterMetricFamily("omnilearn_reconcile_retries", "Looks at a job that failed and were repeated.")
     retries.add_metric([], shown.retries)
     yield retries
-    yield from series({tuple(key): view for key, view in shown.views()}, ("namespace", "job"))
+    yield from series(
+        {tuple(key): view for key, view in shown.views()}, ("namespace", "job"), {("", ""): shown.refused}
+    )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from omnilearn_core.api import names
 
 _LONGEST_MESSAGE = 2000
+_MOST_DIGITS = 15
+_FIRST_YEAR, _LAST_YEAR = 1970, 2200
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,11 @@ def pod_from(manifest: Mapping[str, Any]) -> Pod | None:
     metadata, status = manifest.get("metadata", {}), manifest.get("status", {})
     labels, annotations = metadata.get("labels", {}), metadata.get("annotations", {})
     attempt = labels.get(names.ATTEMPT_LABEL, "")
-    if names.WORKER_LABEL not in labels or not attempt.isdigit():
+    if names.WORKER_LABEL not in labels or not _is_number(attempt):
         return None
+    own = (metadata["name"], metadata.get("namespace") or "", metadata.get("uid", ""))
+    if not all(isinstance(each, str) for each in (*own, *labels.values(), *annotations.values())):
+        raise TypeError("a name, a label or an annotation is no text")
     trainer = _trainer_status(manifest)
     state = trainer.get("state", {})
     return Pod(
@@ -126,11 +131,16 @@ def _assigned(annotations: Mapping[str, str]) -> Assigned | None:
     keys = (names.SHARE_ANNOTATION, names.GENERATION_ANNOTATION, names.PLAN_ANNOTATION)
     values = [annotations.get(key, "") for key in keys]
     # Anybody may edit an annotation: what is no number is as good as nothing.
-    return Assigned(*map(int, values)) if all(each.isdecimal() for each in values) else None
+    return Assigned(*map(int, values)) if all(map(_is_number, values)) else None
 
 
 def _whole(text: str) -> int | None:
-    return int(text) if text.isdecimal() and int(text) > 0 else None
+    return int(text) if _is_number(text) and int(text) > 0 else None
+
+
+def _is_number(text: str) -> bool:
+    """Tell whether a text is a number of this world: of thousands of digits, Python makes none."""
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def _creating_since(status: Mapping[str, Any], state: Mapping[str, Any]) -> datetime | None:
@@ -192,7 +202,13 @@ def _init_states(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+    """Return a time; None if it is none of this age: nothing could be added to the last day that there is."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    in_zone = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return in_zone if _FIRST_YEAR <= in_zone.year < _LAST_YEAR else None
 
 
 def _sentence(of: Mapping[str, Any]) -> str:

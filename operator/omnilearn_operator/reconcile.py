@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from omnilearn_coordinator.view import JobView, MemberView
 from omnilearn_core.api.job import CleanPods, GangScheduler, OmniLearnJob
@@ -236,6 +236,6 @@ def _expiring(decision: Decision, seen: Seen) -> Decision:
     kept, status = seen.job.spec.ttl_seconds_after_finished, decision.book.status
     if kept is None or status.completion_time is None or not verdicts.has_ended(status):
         return decision
-    left = (status.completion_time + timedelta(seconds=kept) - seen.now).total_seconds()
+    left = kept - (seen.now - status.completion_time).total_seconds()
     again = _EXPIRE_AGAIN_SECONDS if left <= 0 else min(decision.again, left)
     return replace(decision, expire=left <= 0, again=again)

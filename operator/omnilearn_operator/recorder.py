@@ -7,10 +7,10 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from omnilearn_coordinator.limits import Allowance
 from omnilearn_core.api import names
 from omnilearn_core.api.job import OmniLearnJob
 
@@ -25,27 +25,13 @@ _MOST_KNOWN = 4000
 _LONGEST_QUEUE = 2000
 
 
-@dataclass(slots=True)
-class _Allowance:
-    left: float
-    at: float
-
-    def take(self, now: float) -> bool:
-        self.left = min(_BURST, self.left + (now - self.at) / _SECONDS_EACH)
-        self.at = now
-        if self.left < 1.0:
-            return False
-        self.left -= 1.0
-        return True
-
-
 class Recorder:
     """Writes events, one after the other, in a task of its own; one that cannot be written is only logged."""
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._clock = api, clock
         self._counts: dict[str, int] = {}
-        self._allowances: dict[tuple[str, str], _Allowance] = {}
+        self._allowances: dict[tuple[str, str], Allowance] = {}
         self._waiting: asyncio.Queue[tuple[OmniLearnJob, Note]] = asyncio.Queue(_LONGEST_QUEUE)
 
     def record(self, job: OmniLearnJob, note: Note) -> None:
@@ -54,7 +40,7 @@ class Recorder:
         Shares move often in a job to which much happens. That must not hide what has happened to it.
         """
         key = (job.metadata.uid or "", str(note.reason))
-        allowance = self._allowances.setdefault(key, _Allowance(_BURST, self._clock()))
+        allowance = self._allowances.setdefault(key, Allowance(_BURST, 1.0 / _SECONDS_EACH, self._clock()))
         if allowance.take(self._clock()) and not self._waiting.full():
             self._waiting.put_nowait((job, note))
 

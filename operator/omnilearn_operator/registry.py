@@ -18,6 +18,12 @@ from .observed import Pod, pod_from
 
 logger = logging.getLogger(__name__)
 
+# Versions are numbers of 64 bits.
+_MOST_DIGITS = 20
+
+# What reading a manifest raises that is not as Kubernetes has it: none must keep the others from being read.
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
 
 class Key(NamedTuple):
     """Which job."""
@@ -92,12 +98,16 @@ class Registry:
     def lose_job(self, key: Key) -> None:
         """Take in that a job is gone, which a watch may not have told."""
         self._jobs.pop(key, None)
+        self.unreadable.discard(key)
 
     def see_pod(self, manifest: Mapping[str, Any], *, gone: bool = False) -> Key | None:
         """Take in how a pod is now; return the job it belongs to."""
-        metadata = manifest["metadata"]
-        job = metadata.get("labels", {}).get(names.JOB_LABEL)
-        pod = pod_from(manifest)
+        try:
+            metadata, pod = manifest["metadata"], pod_from(manifest)
+            job = metadata.get("labels", {}).get(names.JOB_LABEL)
+        except _UNREADABLE as error:
+            _warn(f"a pod cannot be read: {_name_of(manifest)}", error)
+            return None
         if job is None or pod is None:
             return None
         key = Key(metadata.get("namespace") or "default", job)
@@ -122,10 +132,11 @@ class Registry:
             if pod.uid not in listed and self._versions.get(pod.uid, 0) < version:
                 self._pods[key][pod.name] = _without_life(pod)
 
-    def forget(self, key: Key, uids: Iterable[str]) -> None:
-        """Forget pods that are gone."""
+    def forget(self, key: Key, uids: Iterable[str] = ()) -> None:
+        """Forget pods that are gone; those of an earlier job of that name matter to nobody any more."""
         pods, gone = self._pods.get(key, {}), set(uids)
-        for pod in [each for each in pods.values() if each.uid in gone]:
+        own = {pod.uid for pod in self.pods(key)}
+        for pod in [each for each in pods.values() if each.uid in gone or (each.gone and each.uid not in own)]:
             del pods[pod.name]
             self._versions.pop(pod.uid, None)
         if not pods:
@@ -135,14 +146,26 @@ class Registry:
 def _read(manifest: Mapping[str, Any], key: Key) -> OmniLearnJob | None:
     try:
         return OmniLearnJob.from_manifest(manifest)
-    except ValidationError as error:
+    except _UNREADABLE as error:
         # The API server has let it pass, so it was written by another version than this operator.
-        first = error.errors()[0]
-        logger.warning("%s cannot be read (is the CRD of this version there?): %s: %s", key, first["loc"], first["msg"])
+        _warn(f"{key} cannot be read (is the CRD of this version there?)", error)
     try:
         return OmniLearnJob.from_manifest({name: part for name, part in manifest.items() if name != "status"})
-    except ValidationError:
+    except _UNREADABLE:
         return None
+
+
+def _warn(what: str, error: Exception) -> None:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        logger.warning("%s: %s: %s", what, first["loc"], first["msg"])
+    else:
+        logger.warning("%s: %s: %s", what, type(error).__name__, str(error)[:200])
+
+
+def _name_of(manifest: Mapping[str, Any]) -> str:
+    metadata = manifest.get("metadata")
+    return f"{metadata.get('namespace')}/{metadata.get('name')}" if isinstance(metadata, Mapping) else "without a name"
 
 
 def _version(metadata: Mapping[str, Any]) -> int:
@@ -151,7 +174,7 @@ def _version(metadata: Mapping[str, Any]) -> int:
 
 def _number(version: object) -> int:
     text = str(version)
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
 def _without_life(pod: Pod) -> Pod:

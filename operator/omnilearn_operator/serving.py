@@ -1,8 +1,7 @@
-"""The operator's three servers: workers over TLS, metrics, health."""
+"""The operator's servers for metrics and health; workers have one of their own, the coordinator's Reception."""
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Callable
 
@@ -17,12 +16,12 @@ class Servers:
     def __init__(self) -> None:
         self._runners: list[web.AppRunner] = []
 
-    async def serve(self, app: web.Application, port: int, tls: ssl.SSLContext | None = None) -> int:
+    async def serve(self, app: web.Application, port: int) -> int:
         """Serve an application on all addresses; return the port, which the system chooses if it is 0."""
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         self._runners.append(runner)
-        await web.TCPSite(runner, None, port, ssl_context=tls).start()
+        await web.TCPSite(runner, None, port).start()
         return int(runner.addresses[0][1])
 
     async def close(self) -> None:

@@ -17,6 +17,8 @@ from .conditions import Facts, phase_of, with_times
 from .observed import Pod
 
 _MOST_MEMBERS, _MOST_DECISIONS, _MOST_LOGGED = 64, 10, 32
+# As many as a job may have workers; those that came first may be of groups that are gone.
+_MOST_ATTEMPTS = 16384
 _LONGEST_SENTENCE = 1024
 
 # A new operator knows a running job's members once they have come back to it.
@@ -55,7 +57,7 @@ def status_of(seen: Seen, book: Book, facts: Facts) -> JobStatus:
         completion_time=before.completion_time
         or (now.replace(microsecond=0) if phase in ("Complete", "Failed") else None),
         workers=_counts(seen, book),
-        attempts=dict(book.attempts),
+        attempts=dict([*book.attempts.items()][-_MOST_ATTEMPTS:]),
         selector=f"{names.JOB_LABEL}={job.metadata.name}",
     )
     forgotten = set(status.model_fields_set) | (set() if phase == "Running" else _ONLY_WHILE_TRAINING)

@@ -44,7 +44,7 @@ def _says_done(pod: Pod) -> bool:
         return False
     try:
         said = json.loads(pod.ended.message)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(said, dict) and said.get("type") == "done"
 

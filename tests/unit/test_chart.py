@@ -36,7 +36,7 @@ def objects(schema: Any, name: str = "") -> Iterator[tuple[str, dict[str, Any]]]
 def metric_names() -> set[str]:
     """Return the names of all series, counters as Prometheus calls them."""
     nobody: Any = SimpleNamespace(jobs={})
-    families = OperatorMetrics(lambda: Shown(nobody, lambda: iter(()), 0), lambda: 0).collect()
+    families = OperatorMetrics(lambda: Shown(nobody, lambda: iter(()), 0, {}), lambda: 0).collect()
     return {f"{each.name}_total" if each.type == "counter" else each.name for each in families}
 
 

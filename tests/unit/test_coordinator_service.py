@@ -52,7 +52,9 @@ def test_a_token_is_good_only_for_its_own_worker_and_job() -> None:
         assert (await refused(site, worker_path("other", "a"), headers))[0] == 404
         site.tokens.revoke("a")
         assert (await refused(site, worker_path("job", "a"), headers))[0] == 401
-        assert 'omnilearn_bad_requests_total{job="job"} 3.0' in await site.metrics()
+        metrics = await site.metrics()
+        for kind, count in (("worker", 1), ("job", 1), ("token", 1), ("message", 0)):
+            assert f'omnilearn_bad_requests_total{{job="job",kind="{kind}"}} {count}.0' in metrics
 
     serve(TWO, scene)
 
@@ -88,7 +90,7 @@ def test_a_bad_frame_is_answered_in_words_and_changes_nothing(frame: str, words:
         refusal = await talker.hear(Refused)
         assert refusal.status == 400
         assert words in refusal.sentence
-        assert replace(site.coordinator.snapshot(), bad_requests=0) == before
+        assert replace(site.coordinator.snapshot(), bad_requests={}) == before
 
     serve(TWO, scene)
 

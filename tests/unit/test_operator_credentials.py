@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from omnilearn_coordinator.credentials import Identity
+from omnilearn_coordinator.refusals import RefusedRequest
 from omnilearn_core.api import names
 from omnilearn_operator.api import ApiError, Manifest
 from omnilearn_operator.credentials import Bearer, PodCredentials, Reviews, bearer_of
@@ -113,7 +113,7 @@ def test_a_pod_that_the_watch_shows_a_moment_later_is_known() -> None:
 def test_a_worker_is_asked_to_come_again_if_nobody_can_tell_whose_its_token_is() -> None:
     api = Reviewer({})
     api.answers["try", "TokenReview"] = ApiError(0, "Unreachable", "the API server cannot be reached")
-    with pytest.raises(web.HTTPServiceUnavailable):
+    with pytest.raises(RefusedRequest, match="Service Unavailable"):
         asyncio.run(PodCredentials(KEY, Reviews(api), registry_with()).identify("token"))
 
 

@@ -46,7 +46,7 @@ class Parts:
     @property
     def shown(self) -> Shown:
         nobody: Any = type("Nobody", (), {"jobs": {}})
-        return Shown(nobody, lambda: iter(()), 0)
+        return Shown(nobody, lambda: iter(()), 0, {})
 
     async def run(self) -> None:
         self.story.append("leads")

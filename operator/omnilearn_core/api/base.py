@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, PydanticUndefined
 
+
+def _in_a_zone(time: datetime) -> datetime:
+    """Return a time that can be compared with others: Kubernetes means UTC where it says nothing."""
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
 # A time as JSON has it. Strict models take no text for a time once a validator has seen it, as one of ours does.
-Time = Annotated[datetime, Field(strict=False)]
+Time = Annotated[datetime, Field(strict=False), AfterValidator(_in_a_zone)]
 
 
 class ApiModel(BaseModel):
