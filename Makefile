@@ -98,7 +98,7 @@ stage-exact:
 stage-chaos:
 	@$(BIN)/pytest tests/chaos
 stage-apiserver:
-	@$(BIN)/pytest tests/integration
+	@$(BIN)/pytest $(PATIENTLY) tests/integration
 stage-bench:
 	@$(BIN)/python -m benchmarks.laws --quick --json out/laws-quick.json
 stage-e2e:
