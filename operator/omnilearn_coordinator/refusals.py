@@ -7,7 +7,8 @@ import json
 from aiohttp import web
 from pydantic import ValidationError
 
-from omnilearn_core.api.messages import FROM_WORKER, FromWorker
+from omnilearn_core.api.frames import FROM_WORKER
+from omnilearn_core.api.messages import FromWorker
 
 _LONGEST_SENTENCE = 500
 

@@ -14,7 +14,8 @@ from collections.abc import AsyncIterator, Callable, Collection
 
 from aiohttp import WSMsgType, web
 
-from omnilearn_core.api.messages import LARGEST_MESSAGE, Refused, WorkerReport, to_frame
+from omnilearn_core.api.frames import to_frame
+from omnilearn_core.api.messages import LARGEST_MESSAGE, Refused, WorkerReport
 
 from .connection import Connection
 from .credentials import Credentials, Identity

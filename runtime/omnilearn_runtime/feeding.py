@@ -59,7 +59,7 @@ class Feeder:
             if not opened.pending:
                 self._rounds.complete()
                 continue
-            parts = pieces(opened.pending, self.micro or opened.pending.size)
+            parts = self._parts(opened.pending)
             self._rounds.watch.mark(Phase.COMPUTE)
             batch = self._loader.take(_at(order, parts[0]))
             self._rounds.watch.mark(Phase.LOAD)
@@ -78,7 +78,13 @@ class Feeder:
             return
         upcoming = self._rounds.next_slice(Intervals.of((opened.end, min(opened.end + self._batch, opened.size))))
         if upcoming:
-            self._loader.ahead(_at(order, pieces(upcoming, self.micro or upcoming.size)[0]))
+            self._loader.ahead(_at(order, self._parts(upcoming)[0]))
+
+    def _parts(self, pending: Intervals) -> Sequence[Intervals]:
+        """Return the next micro-batches of what is to be computed: as much as may be at once, and as fits."""
+        now, later = pending.take(self._rounds.learner.at_once(pending.size))
+        parts = pieces(now, self.micro or now.size)
+        return [*parts, *(self._parts(later)[:1] if later else ())]
 
     def _offset(self, epoch: int) -> int | None:
         """Return where this pass goes on; None if the others are past it."""

@@ -21,12 +21,12 @@ from .entry import enter
 from .evaluation import Evaluation
 from .faults import Faults, Point
 from .group import Group
-from .learner import Learner
 from .ledger import Intervals, checksum
 from .membership import Membership
 from .progress import Progress
 from .reduction import Reduction
 from .rollcall import Record
+from .strategies import Learner
 from .timing import Phase, Stopwatch
 from .waiting import Ending
 from .work import Committed, Open
@@ -172,9 +172,9 @@ class Rounds:
         self._claimer.listen(opened)
         last = piece.size == opened.pending.size and not opened.tail
         self._reduction = None
-        if last and group is not None and group.size > 1:
+        if last and self.learner.overlaps and group is not None and group.size > 1:
             self._reduction = Reduction(group, self.membership, self.learner.buckets)
-        self.learner.backward(run, weight, None if self._reduction is None else self._fire)
+        self.learner.backward(run, piece.size, weight, None if self._reduction is None else self._fire)
         opened.hold(piece, weight, loss)
 
     def retry(self, piece: Intervals) -> None:
@@ -219,6 +219,7 @@ class Rounds:
         """Reduce once; False if the generation has to be left."""
         reduction, self._reduction = self._reduction, None
         step = opened.kind is Kind.STEP
+        weight = self.learner.weigh(opened.weight) if step else opened.weight
         if reduction is None or reduction.group is not group:
             reduction = Reduction(group, self.membership, self.learner.buckets if step else None)
         self._faults.pass_by(Point.REDUCING, self.progress.round + 1)
@@ -227,7 +228,7 @@ class Rounds:
             reduction.add(statistics)
         if self.evaluation is not None and not self.evaluation.contribute(reduction, self.membership):
             return False
-        ending, whole = reduction.finish(self._part(opened, group))
+        ending, whole = reduction.finish(self._part(opened, group, weight))
         self.watch.mark(Phase.EXPOSED)
         if ending is not Ending.COMPLETE or whole is None:
             return False
@@ -237,13 +238,13 @@ class Rounds:
         self._close_round(opened, group, whole)
         return True
 
-    def _part(self, opened: Open, group: Group) -> Part:
-        step = opened.kind is Kind.STEP
+    def _part(self, opened: Open, group: Group, weight: float) -> Part:
+        step, loss = opened.kind is Kind.STEP, opened.mean_loss * weight
         return Part(
             kind=opened.kind,
             round=self.progress.round + 1,
-            weight=opened.weight,
-            loss=opened.loss if math.isfinite(opened.loss) else 0.0,
+            weight=weight,
+            loss=loss if math.isfinite(loss) else 0.0,
             samples=opened.held.size,
             checksum=checksum(opened.held),
             ready=self.membership.ready_tag(group) if step else 0.0,

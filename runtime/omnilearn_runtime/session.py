@@ -19,7 +19,6 @@ from .evaluating import Evaluator
 from .faults import Faults
 from .feeding import Feeder
 from .joining import describe, find_device, own_address
-from .learner import Learner
 from .ledger import Intervals, epoch_order
 from .loading import Loader
 from .managed import UnsuitableError, manage
@@ -29,6 +28,7 @@ from .reporting import Reporter, Trace
 from .rounds import Rounds
 from .saving import Saving
 from .store import StoreServer
+from .strategies import learner_of
 from .work import Committed
 
 log = logging.getLogger("omnilearn")
@@ -141,7 +141,7 @@ class Session:
         if self._rounds_or_none is not None:
             raise UnsuitableError("session.manage was called twice: give it all models and optimizers at once, by name")
         extra = rest.pop("extra", None)
-        learner = Learner(manage(model, optimizer, scheduler, extra, **rest))
+        learner = learner_of(self._membership.welcome, manage(model, optimizer, scheduler, extra, **rest))
         rounds = Rounds(learner, self._membership, self._faults, self._committed)
         rounds.resume = self._saving.newer_than
         resumed = None if self._is_late else self._saving.newer_than(0)

@@ -1,6 +1,7 @@
-"""The model's side of a round: collects gradients, applies their mean, and knows the state that others are healed with.
+"""The model's side of a round, for synchronous training; the other strategies change some of it.
 
-Knows nothing of members. Used by `rounds`.
+Collects gradients, applies their mean, and knows the state that others are healed with. Knows nothing of members. Used
+by `rounds`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Any
 
 from torch import Tensor
 
-from .buckets import Buckets
-from .element import Whole
-from .managed import Managed
-from .reduction import Reduction
-from .running import RunningStatistics
+from omnilearn_runtime.buckets import Buckets
+from omnilearn_runtime.element import Whole
+from omnilearn_runtime.managed import Managed
+from omnilearn_runtime.reduction import Reduction
+from omnilearn_runtime.running import RunningStatistics
 
 log = logging.getLogger("omnilearn")
 
@@ -29,14 +30,30 @@ class DivergedError(RuntimeError):
 class Learner:
     """The managed objects, with this worker's sums for the next update."""
 
+    overlaps = True
+    """The sums of the last piece may be reduced while its backward runs."""
+
+    local_steps = 0
+    """Steps that this worker has taken on its own since the last update."""
+
     def __init__(self, managed: Managed) -> None:
         self.managed = managed
         self.buckets = self._new_buckets()
         self._statistics = RunningStatistics(managed)
 
-    def backward(self, run: Callable[[], object], weight: float, ready: Callable[[int], None] | None) -> None:
-        """Run a backward pass and add its gradients, times ``weight``, to the sums."""
+    def at_once(self, pending: int) -> int:
+        """Return how many of the samples that are left may be computed at the present parameters."""
+        return pending
+
+    def backward(
+        self, run: Callable[[], object], samples: int, weight: float, ready: Callable[[int], None] | None
+    ) -> None:
+        """Run a backward pass over some samples and add its gradients, times ``weight``, to the sums."""
         self.buckets.backward(run, weight, ready)
+
+    def weigh(self, weight: float) -> float:
+        """Return what this worker's sums weigh, now that all of its samples, with that weight, are in."""
+        return weight
 
     def contribution(self, samples: int) -> Tensor | None:
         """Return this worker's running statistics times its samples; None if the model has none."""
@@ -45,6 +62,9 @@ class Learner:
     def forget(self) -> None:
         """Drop all sums, and what the forward passes have left in running statistics."""
         self._statistics.restore()
+        self._drop_sums()
+
+    def _drop_sums(self) -> None:
         self.buckets.discard_gradients()
         self.buckets.clear()
 
@@ -59,15 +79,19 @@ class Learner:
         finite = whole.weight > 0 and reduction.give(whole)
         if not finite:
             log.warning("a step is skipped: its gradient is not finite, or its weights sum to 0")
-        # A gradient scaler looks for itself, and learns from it.
-        if finite or (self.managed.scaler is not None and whole.weight > 0):
-            self.managed.update()
+        self._apply(finite=finite, counts=whole.weight > 0)
         if finite and not self.managed.scheduler_per_epoch:
             self.managed.schedule()
         self._statistics.apply(statistics if finite else None, whole.samples)
         reduction.recycle()
         self.buckets.clear()
         return finite
+
+    def _apply(self, *, finite: bool, counts: bool) -> None:
+        """Update the model with the gradients that the parameters hold."""
+        # A gradient scaler looks for itself, and learns from it.
+        if finite or (self.managed.scaler is not None and counts):
+            self.managed.update()
 
     def check(self, skipped_in_a_row: int) -> None:
         """Raise DivergedError if there is no use in going on."""
@@ -87,7 +111,7 @@ class Learner:
         """Become that state; the sums belong to another."""
         self.managed.load(tree)
         self._statistics.commit()
-        self.forget()
+        self._drop_sums()
         self.refresh()
 
     def _new_buckets(self) -> Buckets:
