@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -47,31 +48,51 @@ def committed(diary: Diary, round_: int, size: int, dead: Sequence[str]) -> dict
     return parts
 
 
+def rounds_of(recipe: Recipe, diary: Diary, dead: Sequence[str] = ()) -> Iterator[dict[str, list[list[int]]]]:
+    """Yield, for each round, the samples of every local step of each worker."""
+    rounds = -(-len(recipe.dataset) // recipe.batch)
+    for round_ in range(recipe.steps):
+        epoch, at = divmod(round_, rounds)
+        size = min(recipe.batch, len(recipe.dataset) - at * recipe.batch)
+        order = epoch_order(len(recipe.dataset), 0, epoch, True).tolist()
+        parts = committed(diary, round_, size, dead)
+        yield {name: [[order[i] for i in step] for step in steps] for name, steps in parts.items()}
+
+
+def gradients(recipe: Recipe, model: torch.nn.Module, samples: Sequence[int]) -> list[Tensor]:
+    """Return the gradients of the mean loss over some samples."""
+    x, y = (torch.stack(each) for each in zip(*(recipe.dataset[i] for i in samples), strict=True))
+    model.zero_grad()
+    backward(loss_of(model, x, y))
+    return [each.grad.detach().clone() for each in model.parameters() if each.grad is not None]
+
+
+def mean(values: Sequence[Sequence[Tensor]], weights: Sequence[float]) -> list[Tensor]:
+    """Return the weighted means of lists of tensors."""
+    total = sum(weights)
+    return [
+        torch.stack([w * each for w, each in zip(weights, column, strict=True)]).sum(0) / total
+        for column in zip(*values, strict=True)
+    ]
+
+
 def replay(recipe: Recipe, options: LocalSGD, diary: Diary, dead: Sequence[str] = ()) -> Tensor:
     """Return the parameters after all rounds of a diary; every worker's optimizer goes on through all its rounds."""
     model, _, _ = recipe.parts()
     merged = [parameter.detach().clone() for parameter in model.parameters()]
     velocity = [torch.zeros_like(each) for each in merged]
     own: dict[str, tuple[torch.nn.Module, torch.optim.Optimizer]] = {}
-    rounds = -(-len(recipe.dataset) // recipe.batch)
-    for round_ in range(recipe.steps):
-        epoch, at = divmod(round_, rounds)
-        size = min(recipe.batch, len(recipe.dataset) - at * recipe.batch)
-        order = epoch_order(len(recipe.dataset), 0, epoch, True).tolist()
+    for parts in rounds_of(recipe, diary, dead):
         ways, weights = [], []
-        for name, steps in committed(diary, round_, size, dead).items():
+        for name, steps in parts.items():
             worker, optimizer = own.setdefault(name, recipe.parts()[:2])
             load(worker, merged)
             for step in steps:
-                x, y = (torch.stack(each) for each in zip(*(recipe.dataset[order[i]] for i in step), strict=True))
-                optimizer.zero_grad()
-                backward(loss_of(worker, x, y))
+                gradients(recipe, worker, step)
                 optimizer.step()
             ways.append([a - b.detach() for a, b in zip(merged, worker.parameters(), strict=True)])
             weights.append(len(steps) ** options.exponent)
-        way = [
-            sum(w * each[i] for w, each in zip(weights, ways, strict=True)) / sum(weights) for i in range(len(merged))
-        ]
+        way = mean(ways, weights)
         merged, velocity = outer_step(options, merged, velocity, way)
     load(model, merged)
     return flat(model)
@@ -106,7 +127,7 @@ def as_local_script(
             for x, y in session.batches(recipe.dataset):
                 on_batch(session, me)
                 diary.note(session, me)
-                session.step(loss_of(model, x, y))
+                session.step(partial(loss_of, model), x, y)
         return flat(model)
 
     return script

@@ -175,8 +175,8 @@ class WorkerReport(ApiModel):
     memory_bound: Share | None = None
     """The most samples that fit into memory at once, if that was ever exceeded."""
 
-    local_steps: Annotated[float, Field(ge=0, le=16777216)] = 0.0
-    """Mean per round of the steps that it took on its own, if the strategy has such steps."""
+    local_steps: Share = 0
+    """Steps that it took on its own in the last round, if the strategy has such steps."""
 
     in_pieces: bool = True
     """Its share may be computed in small pieces: nothing in the model looks at a batch as a whole."""
