@@ -14,7 +14,9 @@ from torch import Tensor
 from crew import Script, Worker
 from omnilearn_core.api.strategy import LocalSGD, Outer
 from omnilearn_runtime import Session
-from omnilearn_runtime.ledger import epoch_order
+from omnilearn_runtime.element import Kind
+from omnilearn_runtime.ledger import Intervals, epoch_order
+from omnilearn_runtime.work import Committed
 from plain import Recipe, backward, flat, loss_of
 
 Positions = tuple[int, ...]
@@ -22,40 +24,67 @@ Positions = tuple[int, ...]
 
 @dataclass
 class Diary:
-    """What each worker computed in each round, in its order: written by the workers' own threads."""
+    """What each worker computed in each round, in its order, and what of it was committed."""
 
     steps: dict[int, dict[str, list[Positions]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    held: dict[int, dict[str, set[int]]] = field(default_factory=lambda: defaultdict(dict))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, session: Session, me: Worker) -> None:
+        """Note the micro-batch that is about to be stepped."""
         fed = session._fed
         assert fed is not None
         assert fed.piece is not None
-        positions = tuple(at for low, high in fed.piece for at in range(low, high))
         with self.lock:
-            self.steps[session.step_number][f"{me.name}.{me.attempt}"].append(positions)
+            self.steps[session.step_number][_name(me)].append(tuple(_positions(fed.piece)))
+
+    def follow(self, session: Session, me: Worker) -> None:
+        """Note what this worker holds of each round that it commits."""
+        rounds = session._rounds
+        tell = rounds._on_commit
+
+        def committed(round_: Committed) -> None:
+            if round_.kind is Kind.STEP:
+                with self.lock:
+                    self.held[round_.progress.step - 1][_name(me)] = set(_positions(round_.held))
+            tell(round_)
+
+        rounds._on_commit = committed
 
 
-def committed(diary: Diary, round_: int, size: int, dead: Sequence[str]) -> dict[str, list[Positions]]:
-    """Return whose steps are in a merge: of those who died in its round, only where nobody did their part again."""
-    parts = dict(diary.steps[round_])
-    for name in dead:
-        if sum(len(step) for steps in parts.values() for step in steps) > size:
-            parts.pop(name, None)
-    assert sorted(at for steps in parts.values() for step in steps for at in step) == sorted(
-        {at for steps in parts.values() for step in steps for at in step}
-    )
-    return parts
+def _name(me: Worker) -> str:
+    return f"{me.name}.{me.attempt}"
 
 
-def rounds_of(recipe: Recipe, diary: Diary, dead: Sequence[str] = ()) -> Iterator[dict[str, list[list[int]]]]:
+def _positions(intervals: Intervals) -> Iterator[int]:
+    return (at for low, high in intervals for at in range(low, high))
+
+
+def committed(diary: Diary, round_: int, size: int) -> dict[str, list[Positions]]:
+    """Return whose steps are in a merge: what was held at its commit, and what those had brought who did not see it."""
+    parts: dict[str, list[Positions]] = {}
+    for name, held in diary.held[round_].items():
+        # A step that was taken and then given up was taken again by somebody: the last one counts.
+        latest = dict.fromkeys(step for step in diary.steps[round_][name] if held.issuperset(step))
+        parts[name] = list(latest)
+    taken = {at for steps in parts.values() for step in steps for at in step}
+    for name in diary.steps[round_].keys() - diary.held[round_].keys():
+        brought = [step for step in diary.steps[round_][name] if taken.isdisjoint(step)]
+        if len(taken) < size and brought:
+            parts[name] = brought
+    positions = [at for steps in parts.values() for step in steps for at in step]
+    assert len(set(positions)) == len(positions) == size
+    return {name: steps for name, steps in parts.items() if steps}
+
+
+def rounds_of(recipe: Recipe, diary: Diary) -> Iterator[dict[str, list[list[int]]]]:
     """Yield, for each round, the samples of every local step of each worker."""
     rounds = -(-len(recipe.dataset) // recipe.batch)
     for round_ in range(recipe.steps):
         epoch, at = divmod(round_, rounds)
         size = min(recipe.batch, len(recipe.dataset) - at * recipe.batch)
         order = epoch_order(len(recipe.dataset), 0, epoch, True).tolist()
-        parts = committed(diary, round_, size, dead)
+        parts = committed(diary, round_, size)
         yield {name: [[order[i] for i in step] for step in steps] for name, steps in parts.items()}
 
 
@@ -76,13 +105,13 @@ def mean(values: Sequence[Sequence[Tensor]], weights: Sequence[float]) -> list[T
     ]
 
 
-def replay(recipe: Recipe, options: LocalSGD, diary: Diary, dead: Sequence[str] = ()) -> Tensor:
+def replay(recipe: Recipe, options: LocalSGD, diary: Diary) -> Tensor:
     """Return the parameters after all rounds of a diary; every worker's optimizer goes on through all its rounds."""
     model, _, _ = recipe.parts()
     merged = [parameter.detach().clone() for parameter in model.parameters()]
     velocity = [torch.zeros_like(each) for each in merged]
     own: dict[str, tuple[torch.nn.Module, torch.optim.Optimizer]] = {}
-    for parts in rounds_of(recipe, diary, dead):
+    for parts in rounds_of(recipe, diary):
         ways, weights = [], []
         for name, steps in parts.items():
             worker, optimizer = own.setdefault(name, recipe.parts()[:2])
@@ -123,6 +152,7 @@ def as_local_script(
     def script(session: Session, me: Worker) -> Tensor:
         model, optimizer, _ = recipe.parts()
         session.manage(model, optimizer)
+        diary.follow(session, me)
         for _ in session.epochs(recipe.epochs):
             for x, y in session.batches(recipe.dataset):
                 on_batch(session, me)
