@@ -13,7 +13,8 @@ import re
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-from omnilearn_core.api.messages import TO_WORKER, Assignment, Join, Plan, Reply, to_frame
+from omnilearn_core.api.frames import TO_WORKER, to_frame
+from omnilearn_core.api.messages import Assignment, Join, Plan, Reply
 from omnilearn_core.api.names import worker_path
 
 from . import frames

@@ -16,8 +16,8 @@ from omnilearn_coordinator.membership.actions import Action, Happening, Kind
 from omnilearn_coordinator.membership.generation import Generation
 from omnilearn_coordinator.service import Coordinator
 from omnilearn_coordinator.settings import JobSettings
+from omnilearn_core.api.frames import TO_WORKER, to_frame
 from omnilearn_core.api.messages import (
-    TO_WORKER,
     Assignment,
     Built,
     Done,
@@ -28,7 +28,6 @@ from omnilearn_core.api.messages import (
     Plan,
     ToWorker,
     WorkerReport,
-    to_frame,
 )
 from omnilearn_core.api.names import worker_path
 

@@ -55,6 +55,8 @@ class Control:
 
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
+        # The law thinks in units: a share of local steps is a whole number of them.
+        self._unit = settings.strategy.unit
         self._law = LAWS[settings.law]
         self._state: MemoryOfLaw[Any] | None = None
         self._members: tuple[MemberAddress, ...] = ()
@@ -105,7 +107,7 @@ class Control:
             self.begin(generation, now)
             return trouble
         # Times of another coordinator's clock mean nothing on this one.
-        self._state = replace(state, shares=dict(plan.shares), newest={})
+        self._state = replace(state, shares={k: v // self._unit for k, v in plan.shares.items()}, newest={})
         self._version, self.plan, self._tail = plan.version, plan, plan.tail
         return trouble
 
@@ -136,7 +138,7 @@ class Control:
             return None
         self._step_seconds = max(m.seconds / m.steps for m in self._measured.values())
         reports = tuple(
-            Report(worker, self.plan.shares[worker], m.seconds / m.steps, m.ended, m.quota)
+            Report(worker, self.plan.shares[worker] // self._unit, m.seconds / m.steps, m.ended, m.quota)
             for worker, m in self._measured.items()
             if self.plan.shares[worker] > 0
         )
@@ -166,7 +168,8 @@ class Control:
         self._tail = tail_samples(
             settings.global_batch, members, settings.tail_percent, settings.law, self._step_seconds, self._tail
         )
-        situation = Situation(settings.global_batch - self._tail, members, now, reports, self._epoch)
+        units = (settings.global_batch - self._tail) // self._unit
+        situation = Situation(units, members, now, reports, self._epoch)
         try:
             decision: LawDecision[Any] = decide(self._law, self._state, situation)
         except ImpossibleSplitError as error:
@@ -182,13 +185,13 @@ class Control:
         return changed
 
     def _member(self, member: MemberAddress) -> Member:
-        group = self._settings.group_of(member.worker)
+        group, most = self._settings.group_of(member.worker), self._settings.max_per_worker
         return Member(
             worker=member.worker,
             group=group.name,
             device=member.device,
-            minimum=self._settings.min_per_worker,
-            maximum=self._settings.max_per_worker,
+            minimum=-(-self._settings.min_per_worker // self._unit),
+            maximum=None if most is None else most // self._unit,
             capacity=group.capacity,
             quota=self._quotas.get(member.worker) if member.device == "cpu" else None,
             in_pieces=member.worker not in self._wholes,
@@ -201,7 +204,7 @@ class Control:
             generation=generation,
             version=self._version,
             global_batch=self._settings.global_batch,
-            shares=dict(shares),
+            shares={worker: share * self._unit for worker, share in shares.items()},
             tail=self._tail,
         )
         return self.plan

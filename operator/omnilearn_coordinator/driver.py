@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from omnilearn_core.api import messages
+from omnilearn_core.api.frames import to_frame
 from omnilearn_core.api.messages import (
     Change,
     FromWorker,
@@ -19,7 +20,6 @@ from omnilearn_core.api.messages import (
     Reply,
     Welcome,
     WorkerReport,
-    to_frame,
 )
 
 from . import membership
@@ -95,6 +95,7 @@ class Driver:
             global_batch=self.settings.global_batch,
             running=standing is not None or self.state.adopting_since is not None,
             epoch=self.leading.epoch if self.leading and standing else 0,
+            strategy=self.settings.strategy,
             memory_bound=self._memory_bounds.get(worker),
             report_seconds=self.report_seconds,
         )

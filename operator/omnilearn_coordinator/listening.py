@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from aiohttp import WSMsgType
 
-from omnilearn_core.api.messages import Refused, WorkerReport, to_frame
+from omnilearn_core.api.frames import to_frame
+from omnilearn_core.api.messages import Refused, WorkerReport
 
 from . import limits
 from .connection import Connection

@@ -12,7 +12,8 @@ from enum import StrEnum
 from aiohttp import web
 from pydantic import ValidationError
 
-from omnilearn_core.api.messages import FROM_WORKER, FromWorker
+from omnilearn_core.api.frames import FROM_WORKER
+from omnilearn_core.api.messages import FromWorker
 
 from .limits import Allowance
 

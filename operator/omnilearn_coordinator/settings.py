@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from omnilearn_core.api.job import OmniLearnJob
+from omnilearn_core.api.job import JobSpec, LawName, OmniLearnJob
 from omnilearn_core.api.names import worker_name
+from omnilearn_core.api.strategy import LocalSteps, Strategy, StrategyType
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class JobSettings:
     entry_timeout: float = 600.0
     """How long members that have built a generation may take to enter it: a step, and the transfer of the model."""
 
+    strategy: Strategy = field(default_factory=Strategy)
     groups: Mapping[str, GroupSettings] = field(default_factory=dict)
     """The groups, by the name of their workers without its number."""
 
@@ -69,14 +71,21 @@ def settings_of(job: OmniLearnJob) -> JobSettings:
     return JobSettings(
         name=job.metadata.name,
         global_batch=spec.batch.global_,
-        law=str(spec.batch.law),
+        law=_law(spec),
         min_per_worker=spec.batch.min_per_worker,
         max_per_worker=spec.batch.max_per_worker,
-        tail_percent=spec.batch.tail_percent,
+        tail_percent=spec.batch.tail_percent if spec.strategy.type is StrategyType.SYNCHRONOUS else 0,
         fewest=spec.fewest,
         most=max(spec.most, 1),
         expected=max(spec.most, 1),
         join_timeout=float(spec.membership.join_timeout_seconds),
         silent_after=float(spec.membership.silent_after_seconds),
+        strategy=spec.strategy,
         groups=groups,
     )
+
+
+def _law(spec: JobSpec) -> str:
+    """Return the law that decides the shares: a fixed number of local steps is one of its own."""
+    fixed = spec.strategy.type is StrategyType.LOCAL_SGD and spec.strategy.local.steps is LocalSteps.FIXED
+    return str(LawName.UNIFORM if fixed else spec.batch.law)

@@ -64,6 +64,7 @@ class MemberView:
     memory_bound: int | None = None
     tail_samples: float = 0.0
     tail_seconds: float = 0.0
+    local_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,7 @@ def _member(
         step_seconds=report.step_seconds,
         cpu_quota=report.cpu_quota,
         memory_bound=report.memory_bound,
+        local_steps=report.local_steps,
     )
 
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from omnilearn_core.api.messages import Done, Failed, Leave, Release, to_frame
+from omnilearn_core.api.frames import to_frame
+from omnilearn_core.api.messages import Done, Failed, Leave, Release
 from omnilearn_core.api.names import START_ANEW_EXIT
 
 from .element import Kind, OutOfStepError
@@ -26,13 +27,13 @@ from .environment import Environment
 from .faults import Faults, Point
 from .feeding import BehindError
 from .group import Group
-from .learner import DivergedError
 from .ledger import Intervals
 from .managed import UnsuitableError
 from .membership import Membership
 from .rollcall import UnlikeError
 from .rounds import Rounds
 from .saving import Saving
+from .strategies import DivergedError
 from .waiting import AbandonedError, ReleasedError
 
 log = logging.getLogger("omnilearn")

@@ -24,7 +24,8 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.sync.connection import Connection
 from websockets.typing import Data
 
-from omnilearn_core.api.messages import LARGEST_MESSAGE, TO_WORKER, FromWorker, ToWorker, to_frame
+from omnilearn_core.api.frames import TO_WORKER, to_frame
+from omnilearn_core.api.messages import LARGEST_MESSAGE, FromWorker, ToWorker
 from omnilearn_core.api.names import worker_path
 
 from . import secure

@@ -42,6 +42,7 @@ class Reporter:
         """The limit as it was at the last report."""
 
         self.in_pieces = True
+        self.local_steps = 0
         self.logged: dict[str, float] = {}
 
     def start(self) -> None:
@@ -99,6 +100,7 @@ class Reporter:
             cpu_quota=self.cpu_quota,
             memory_bound=self.memory_bound,
             in_pieces=self.in_pieces,
+            local_steps=self.local_steps,
             skipped=progress.skipped,
             logged={name: value for name, value in self.logged.items() if math.isfinite(value)},
             **measured,

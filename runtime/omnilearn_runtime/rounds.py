@@ -21,12 +21,12 @@ from .entry import enter
 from .evaluation import Evaluation
 from .faults import Faults, Point
 from .group import Group
-from .learner import Learner
 from .ledger import Intervals, checksum
 from .membership import Membership
 from .progress import Progress
 from .reduction import Reduction
 from .rollcall import Record
+from .strategies import Learner
 from .timing import Phase, Stopwatch
 from .waiting import Ending
 from .work import Committed, Open
@@ -48,8 +48,8 @@ class Rounds:
         self.resume: Callable[[int], dict[str, Any] | None] = lambda _: None
         """Given the round that this worker holds, the state of a newer checkpoint, if there is one."""
 
-        self._division = Division()
-        self._claimer = Claimer(membership, self._division, faults)
+        self.division = Division()
+        self._claimer = Claimer(membership, self.division, faults)
         self._reduction: Reduction | None = None
         self._previous: Group | None = None
 
@@ -89,7 +89,8 @@ class Rounds:
         return self.membership.current
 
     @property
-    def _rank(self) -> int:
+    def rank(self) -> int:
+        """The place of this worker in its generation."""
         group = self.group
         return 0 if group is None else group.rank
 
@@ -110,7 +111,7 @@ class Rounds:
         before = self.progress.round
         entry = enter(self.membership, self, self._faults, after)
         plan, names = entry.group.assignment.plan, entry.group.names
-        self._division.enter(plan.version, plan.in_order(names), self.progress.round + 1, entry.verdict.held)
+        self.division.enter(plan.version, plan.in_order(names), self.progress.round + 1, entry.verdict.held)
         if self.open is not None and self.progress.round != before:
             self.open = None
         elif self.open is not None:
@@ -147,24 +148,20 @@ class Rounds:
         if self.open is not None:
             # The script has left its loop in the middle of a step.
             self._forget_held()
-            self._division.abandon()
+            self.division.abandon()
             self._claimer.close()
         self.watch.mark(Phase.OTHER)
         self.learner.refresh()
         opened = self.open = Open(kind, epoch, interval, size)
         self._share_out(opened)
-        opened.as_planned = opened.pending.size == self._division.shares[self._rank]
+        opened.as_planned = opened.pending.size == self.division.shares[self.rank]
         self._faults.pass_by(Point.COMPUTING if kind is Kind.STEP else Point.EVALUATING, self.progress.round + 1)
         return opened
 
     def _share_out(self, opened: Open) -> None:
         """Give everybody its part of what nobody holds: all of it at first, the gaps after a loss."""
         batch = self.membership.global_batch if opened.kind is Kind.STEP else None
-        opened.pending, opened.tail = self._division.part(opened.interval, self.progress.round + 1, batch, self._rank)
-
-    def next_slice(self, interval: Intervals) -> Intervals:
-        """Return this worker's part of the round after the open one, as it will be if nothing happens."""
-        return self._division.upcoming(interval, self.membership.global_batch, self._rank)
+        opened.pending, opened.tail = self.division.part(opened.interval, self.progress.round + 1, batch, self.rank)
 
     def backward(self, run: Callable[[], object], piece: Intervals, weight: float, loss: float) -> None:
         """Compute the gradients of a piece and hold them; if it is the last, their reduction begins meanwhile."""
@@ -172,9 +169,9 @@ class Rounds:
         self._claimer.listen(opened)
         last = piece.size == opened.pending.size and not opened.tail
         self._reduction = None
-        if last and group is not None and group.size > 1:
+        if last and self.learner.overlaps and group is not None and group.size > 1:
             self._reduction = Reduction(group, self.membership, self.learner.buckets)
-        self.learner.backward(run, weight, None if self._reduction is None else self._fire)
+        self.learner.backward(run, piece.size, weight, None if self._reduction is None else self._fire)
         opened.hold(piece, weight, loss)
 
     def retry(self, piece: Intervals) -> None:
@@ -219,31 +216,32 @@ class Rounds:
         """Reduce once; False if the generation has to be left."""
         reduction, self._reduction = self._reduction, None
         step = opened.kind is Kind.STEP
+        weight = self.learner.weigh(opened.weight) if step else opened.weight
         if reduction is None or reduction.group is not group:
             reduction = Reduction(group, self.membership, self.learner.buckets if step else None)
         self._faults.pass_by(Point.REDUCING, self.progress.round + 1)
-        statistics = self.learner.contribution(opened.held.size) if step else None
-        if statistics is not None:
-            reduction.add(statistics)
+        contributions = self.learner.contributions(opened) if step else []
+        for each in contributions:
+            reduction.add(each)
         if self.evaluation is not None and not self.evaluation.contribute(reduction, self.membership):
             return False
-        ending, whole = reduction.finish(self._part(opened, group))
+        ending, whole = reduction.finish(self._part(opened, group, weight))
         self.watch.mark(Phase.EXPOSED)
         if ending is not Ending.COMPLETE or whole is None:
             return False
         whole.check()
         self._faults.pass_by(Point.BEFORE_UPDATE, self.progress.round + 1)
-        self._commit(opened, reduction, whole, statistics)
+        self._commit(opened, reduction, whole, contributions)
         self._close_round(opened, group, whole)
         return True
 
-    def _part(self, opened: Open, group: Group) -> Part:
-        step = opened.kind is Kind.STEP
+    def _part(self, opened: Open, group: Group, weight: float) -> Part:
+        step, loss = opened.kind is Kind.STEP, opened.mean_loss * weight
         return Part(
             kind=opened.kind,
             round=self.progress.round + 1,
-            weight=opened.weight,
-            loss=opened.loss if math.isfinite(opened.loss) else 0.0,
+            weight=weight,
+            loss=loss if math.isfinite(loss) else 0.0,
             samples=opened.held.size,
             checksum=checksum(opened.held),
             ready=self.membership.ready_tag(group) if step else 0.0,
@@ -252,13 +250,13 @@ class Rounds:
             touched=self.learner.buckets.touched() if step else torch.zeros(0, dtype=torch.float64),
         )
 
-    def _commit(self, opened: Open, reduction: Reduction, whole: Whole, statistics: Tensor | None) -> None:
+    def _commit(self, opened: Open, reduction: Reduction, whole: Whole, contributions: list[Tensor]) -> None:
         wanted = (opened.interval.size, checksum(opened.interval))
         progress = self.progress.audited(wanted, (whole.samples, whole.checksum))
         if (progress.lost, progress.doubled) != (self.progress.lost, self.progress.doubled):
             log.error("round %d did not contain exactly its samples: please report this", progress.round + 1)
         if opened.kind is Kind.STEP:
-            skipped = not self.learner.update(reduction, whole, statistics)
+            skipped = not self.learner.update(reduction, whole, contributions)
             at = (opened.epoch, opened.end, opened.size)
             self.progress = progress.after_step(at, whole.samples, skipped=skipped)
         else:
@@ -266,8 +264,8 @@ class Rounds:
         self._faults.pass_by(Point.AFTER_UPDATE, self.progress.round)
 
     def _close_round(self, opened: Open, group: Group, whole: Whole) -> None:
-        version, share = self._division.version, self._division.shares[group.rank]
-        self._division.commit(whole.version, whole.shares)
+        version, share = self.division.version, self.division.shares[group.rank]
+        self.division.commit(whole.version, whole.shares)
         self.open = None
         self.membership.round = self.progress.round
         self._drop_previous()

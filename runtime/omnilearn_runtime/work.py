@@ -42,6 +42,11 @@ class Open:
         """The position after its last sample."""
         return max((high for _, high in self.interval), default=0)
 
+    @property
+    def mean_loss(self) -> float:
+        """The weighted mean of the losses of what is held."""
+        return self.loss / self.weight if self.weight else 0.0
+
     def hold(self, piece: Intervals, weight: float = 0.0, loss: float = 0.0) -> None:
         """Note that a piece has been computed."""
         self.pending = self.pending.minus(piece)

@@ -13,8 +13,8 @@ from torch.utils.data import IterableDataset, TensorDataset
 
 from crew import Crew, Worker, force_plan, run, values
 from omnilearn_runtime import Session, UnsuitableError
-from omnilearn_runtime.learner import DivergedError
 from omnilearn_runtime.rollcall import UnlikeError
+from omnilearn_runtime.strategies import DivergedError
 from plain import Recipe, backward, distance, drawn, flat, loss_of, mlp, samples, train, with_values
 
 FULL = "not enough memory"

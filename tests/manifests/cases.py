@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from omnilearn_core.api.job import OmniLearnJob, Strategy
+from omnilearn_core.api.job import OmniLearnJob
+from omnilearn_core.api.strategy import Strategy, StrategyType
 from omnilearn_core.api.validate import Problem
 
 from .build import ABSENT, Manifest, changed
@@ -39,7 +40,7 @@ def refused(manifest: Manifest, path: str, sentence: str) -> Bad:
 def stored(manifest: Manifest) -> OmniLearnJob:
     """Return a job as it is read back: a strategy of a version that has more of them is no reason to refuse it."""
     strategy = manifest["spec"].get("strategy")
-    if strategy is None:
+    if strategy is None or strategy["type"] in list(StrategyType):
         return OmniLearnJob.from_manifest(manifest)
     job = OmniLearnJob.from_manifest(changed(manifest, "spec.strategy", ABSENT))
     return job.model_copy(

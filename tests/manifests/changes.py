@@ -55,6 +55,20 @@ CHANGES: dict[str, Change] = {
             ),
         ),
     ),
+    "other options of the same strategy": Change(
+        changed(_JOB, "spec.strategy", {"type": "LocalSGD", "localSGD": {"batch": 8}}),
+        changed(_JOB, "spec.strategy", {"type": "LocalSGD", "localSGD": {"batch": 16}}),
+        (
+            Problem(
+                "spec.strategy.localSGD",
+                "strategy.localSGD cannot change in a job that exists: create another job",
+            ),
+        ),
+    ),
+    "the same options": Change(
+        changed(_JOB, "spec.strategy", {"type": "LocalSGD", "localSGD": {"batch": 8}}),
+        changed(_JOB, "spec.strategy", {"type": "LocalSGD", "localSGD": {"batch": 8}}),
+    ),
     "another manager": Change(
         _JOB,
         changed(_JOB, "spec.managedBy", "example.com/queue"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .build import Manifest, changed, container, group, manifest
+from .strategies import STRATEGIES
 
 _GPU = {"limits": {"nvidia.com/gpu": 1}}
 _CLAIM = {"claims": [{"name": "gpu", "request": "half"}]}
@@ -68,6 +69,7 @@ _TEMPLATE_WITH_MORE = changed(
 )
 
 GOOD: dict[str, Manifest] = {
+    **STRATEGIES,
     "smallest": manifest(),
     "everything": _EVERYTHING,
     "lowest numbers": _LOWEST,

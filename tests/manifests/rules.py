@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .build import Manifest, changed, container, group, manifest
 from .cases import Bad, breaks
+from .strategies import UNFIT
 
 _GPU = {"limits": {"nvidia.com/gpu": 1}}
 _TEMPLATE = "spec.workers[0].template.spec"
@@ -194,4 +195,4 @@ _TEMPLATES = {
     ),
 }
 
-BROKEN_RULES: dict[str, Bad] = _NAMES | _NUMBERS | _TEMPLATES
+BROKEN_RULES: dict[str, Bad] = _NAMES | _NUMBERS | _TEMPLATES | UNFIT

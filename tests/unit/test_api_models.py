@@ -14,10 +14,11 @@ from pydantic import ValidationError
 from manifests import GOOD, Manifest, changed, container, group, manifest
 from omnilearn_core.api import names
 from omnilearn_core.api.base import ApiModel
-from omnilearn_core.api.job import Batch, LawName, OmniLearnJob, StrategyType
+from omnilearn_core.api.job import Batch, LawName, OmniLearnJob
 from omnilearn_core.api.messages import Assignment, Change, GenerationId, Join, MemberAddress, Plan, Reply, WorkerReport
 from omnilearn_core.api.quantities import parse_quantity
 from omnilearn_core.api.status import JobStatus
+from omnilearn_core.api.strategy import StrategyType
 from omnilearn_core.api.validate import problems_of
 from omnilearn_core.control.laws import DEFAULT, LAWS
 
@@ -233,8 +234,8 @@ def test_the_laws_of_the_api_are_those_that_exist() -> None:
     assert Batch(global_=1).law == DEFAULT
 
 
-def test_there_is_one_strategy_so_far() -> None:
-    assert [strategy.value for strategy in StrategyType] == ["Synchronous"]
+def test_the_strategies_are_those_that_the_runtime_has() -> None:
+    assert [strategy.value for strategy in StrategyType] == ["Synchronous", "LocalSGD"]
 
 
 def test_a_job_can_be_read_back_with_all_its_times() -> None:

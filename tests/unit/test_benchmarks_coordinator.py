@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from omnilearn_coordinator.credentials import Tokens
 from omnilearn_coordinator.service import Coordinator
 from omnilearn_coordinator.settings import JobSettings
-from omnilearn_core.api.messages import FROM_WORKER, WorkerReport
+from omnilearn_core.api.frames import FROM_WORKER
+from omnilearn_core.api.messages import WorkerReport
 
 NAMES = ("load-w-0", "load-w-1", "load-w-2")
 

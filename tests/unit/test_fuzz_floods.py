@@ -17,7 +17,8 @@ from neighbours import ANSWERS, NOISY, Neighbours, beside
 from omnilearn_coordinator import reception
 from omnilearn_coordinator.limits import Allowance
 from omnilearn_coordinator.refusals import RefusedRequest
-from omnilearn_core.api.messages import TO_WORKER, Refused, Reply, Welcome, WorkerReport, to_frame
+from omnilearn_core.api.frames import TO_WORKER, to_frame
+from omnilearn_core.api.messages import Refused, Reply, Welcome, WorkerReport
 from omnilearn_operator.api import Manifest
 from omnilearn_operator.credentials import Bearer, PodCredentials, Reviews
 from omnilearn_operator.registry import Registry

@@ -14,6 +14,7 @@ from mutations import near
 from omnilearn_coordinator.credentials import Tokens
 from omnilearn_coordinator.service import Coordinator
 from omnilearn_coordinator.settings import settings_of
+from omnilearn_core.api.frames import to_frame
 from omnilearn_core.api.job import LawName
 from omnilearn_core.api.messages import (
     Built,
@@ -24,7 +25,6 @@ from omnilearn_core.api.messages import (
     MemberAddress,
     Plan,
     WorkerReport,
-    to_frame,
 )
 from omnilearn_core.control.laws import LAWS
 from omnilearn_operator.book import opened

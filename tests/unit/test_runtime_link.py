@@ -17,7 +17,8 @@ from aiohttp import WSMsgType, web
 from websockets.sync.client import connect
 
 from omnilearn_core.api import names
-from omnilearn_core.api.messages import Leave, ToWorker, Welcome, to_frame
+from omnilearn_core.api.frames import to_frame
+from omnilearn_core.api.messages import Leave, ToWorker, Welcome
 from omnilearn_operator.certificates import Bundle, ServerTls, next_bundle
 from omnilearn_runtime import link as links
 from omnilearn_runtime import secure

@@ -19,6 +19,8 @@ class Member:
     beyond: int = 0
     """Samples of a step that it takes beyond its share, because it is early."""
 
+    local_steps: int = 0
+
     samples_per_second: float | None = None
     compute_seconds: float = 0.0
     load_seconds: float = 0.0

@@ -11,6 +11,7 @@ from .base import ApiModel
 from .metadata import ObjectMeta
 from .names import MANAGER, ApiVersion, Kind
 from .status import JobStatus
+from .strategy import Strategy
 from .template import PodTemplate
 
 Seconds = Annotated[int, Field(ge=1, le=315360000)]
@@ -26,12 +27,6 @@ class LawName(StrEnum):
     PROPORTIONAL = "Proportional"
     PER_EPOCH = "PerEpoch"
     AFFINE = "Affine"
-
-
-class StrategyType(StrEnum):
-    """How the workers cooperate."""
-
-    SYNCHRONOUS = "Synchronous"
 
 
 class Device(StrEnum):
@@ -56,13 +51,6 @@ class CleanPods(StrEnum):
     RUNNING = "Running"
     ALL = "All"
     NONE = "None"
-
-
-class Strategy(ApiModel):
-    """How the workers cooperate."""
-
-    type: StrategyType = StrategyType.SYNCHRONOUS
-    """Synchronous: every step is one global batch, computed by all members together. Cannot be changed."""
 
 
 class Batch(ApiModel):

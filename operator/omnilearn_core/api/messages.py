@@ -1,17 +1,18 @@
 """What a worker and the coordinator say to each other. Every field is bounded; nothing is trusted.
 
-One JSON message per WebSocket frame, told apart by `type`. docs/protocol.md says who sends what, and when.
+One JSON message per WebSocket frame (`frames`), told apart by `type`. docs/protocol.md says who sends what, and when.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Union, cast, get_args
+from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag, TypeAdapter, model_validator
+from pydantic import Field, model_validator
 
 from .base import ApiModel
+from .strategy import Strategy
 
 WorkerName = Annotated[str, Field(min_length=1, max_length=63)]
 Number = Annotated[int, Field(ge=0, le=2**53)]
@@ -174,6 +175,9 @@ class WorkerReport(ApiModel):
     memory_bound: Share | None = None
     """The most samples that fit into memory at once, if that was ever exceeded."""
 
+    local_steps: Share = 0
+    """Steps that it took on its own in the last round, if the strategy has such steps."""
+
     in_pieces: bool = True
     """Its share may be computed in small pieces: nothing in the model looks at a batch as a whole."""
 
@@ -231,6 +235,9 @@ class Welcome(ApiModel):
     """True if a generation holds the model already: this worker will be given it."""
 
     epoch: Number = 0
+    strategy: Strategy = Strategy()
+    """How the workers cooperate."""
+
     memory_bound: Share | None = None
     """The most samples that fitted into this worker's memory at once, in an earlier attempt."""
 
@@ -279,21 +286,3 @@ class Refused(ApiModel):
 
 FromWorker = Join | Built | Entered | Broken | WorkerReport | Leave | Done | Failed
 ToWorker = Welcome | Assignment | Reply | Release | Refused
-
-
-def _kind(message: Any) -> Any:
-    return message.get("type") if isinstance(message, dict) else getattr(message, "type", None)
-
-
-def _adapter(union: Any) -> TypeAdapter[Any]:
-    tagged = [Annotated[model, Tag(model.model_fields["type"].default)] for model in get_args(union)]
-    return TypeAdapter(cast(Any, Annotated[Union[tuple(tagged)], Discriminator(_kind)]))  # noqa: UP007 - made at run time
-
-
-FROM_WORKER: TypeAdapter[FromWorker] = _adapter(FromWorker)
-TO_WORKER: TypeAdapter[ToWorker] = _adapter(ToWorker)
-
-
-def to_frame(message: FromWorker | ToWorker) -> str:
-    """Return a message as one frame."""
-    return message.model_dump_json(by_alias=True, exclude_none=True)

@@ -96,6 +96,9 @@ class MemberStatus(ApiModel):
     step_milliseconds: Rate
     """Time it computes in a step, without waiting for others."""
 
+    local_steps: Step | None = None
+    """Steps that it takes on its own in a round, where the strategy has such steps."""
+
 
 class DecisionStatus(ApiModel):
     """One decision of the control law."""

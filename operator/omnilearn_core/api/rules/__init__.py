@@ -12,10 +12,10 @@ from typing import Any
 
 from omnilearn_core.api.job import OmniLearnJob
 
-from . import changes, naming, numbers, templates
+from . import changes, naming, numbers, strategies, templates
 from .rule import Rule
 
-RULES: tuple[Rule, ...] = naming.RULES + numbers.RULES + templates.RULES + changes.RULES
+RULES: tuple[Rule, ...] = naming.RULES + numbers.RULES + strategies.RULES + templates.RULES + changes.RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,8 @@ def _parts(job: OmniLearnJob, at: str) -> Iterator[tuple[str, Any]]:
         yield at, job.spec
     elif at == "spec.batch":
         yield at, job.spec.batch
+    elif at == "spec.strategy":
+        yield at, job.spec.strategy
     elif at in ("spec.workers[]", "spec.workers[].template.spec"):
         for index, group in enumerate(job.spec.workers):
             path = at.replace("[]", f"[{index}]", 1)

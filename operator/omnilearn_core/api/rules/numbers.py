@@ -10,7 +10,7 @@ from .rule import Rule, Values
 _WANTED = "self.workers.map(g, g.replicas).sum()"
 _NEEDED = "self.workers.map(g, g.minReplicas).sum()"
 _FEWEST = f"([self.membership.minWorkers, {_NEEDED}].max())"
-_MOST = f"(has(self.membership.maxWorkers) ? [self.membership.maxWorkers, {_WANTED}].min() : {_WANTED})"
+MOST = f"(has(self.membership.maxWorkers) ? [self.membership.maxWorkers, {_WANTED}].min() : {_WANTED})"
 
 
 def _no_worker(spec: JobSpec) -> Values | None:
@@ -142,8 +142,8 @@ RULES: tuple[Rule, ...] = (
         field="batch.global",
         sentence="batch.global is %d, but the most workers that the job can have (%d) get at least %d each,"
         " %d together: raise global, lower minPerWorker or use fewer workers",
-        cel=f"self.batch.minPerWorker * {_MOST} <= self.batch.global",
-        values=("self.batch.global", _MOST, "self.batch.minPerWorker", f"self.batch.minPerWorker * {_MOST}"),
+        cel=f"self.batch.minPerWorker * {MOST} <= self.batch.global",
+        values=("self.batch.global", MOST, "self.batch.minPerWorker", f"self.batch.minPerWorker * {MOST}"),
         broken=_batch_too_small,
     ),
     Rule(

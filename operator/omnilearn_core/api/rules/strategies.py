@@ -1,0 +1,104 @@
+"""Rules about strategies and what fits them."""
+
+from __future__ import annotations
+
+from omnilearn_core.api.job import JobSpec, OmniLearnJob
+from omnilearn_core.api.strategy import LOCAL_BATCH, Strategy, StrategyType
+
+from .numbers import MOST as _MOST
+from .rule import Rule, Values
+
+# CEL, written for the part that a rule is about.
+_IS_LOCAL = f"self.strategy.type == '{StrategyType.LOCAL_SGD}'"
+_LOCAL_BATCH = f"(has(self.strategy.localSGD) ? self.strategy.localSGD.batch : {LOCAL_BATCH})"
+
+
+def _foreign_options(strategy: Strategy) -> Values | None:
+    return (str(strategy.type),) if strategy.local_sgd and strategy.type is not StrategyType.LOCAL_SGD else None
+
+
+def _no_whole_steps(spec: JobSpec) -> Values | None:
+    unit = spec.strategy.unit
+    return (spec.batch.global_, unit) if spec.batch.global_ % unit else None
+
+
+def _too_few_steps(spec: JobSpec) -> Values | None:
+    unit = spec.strategy.unit
+    if unit == 1 or spec.batch.min_per_worker == 0 or unit * spec.most <= spec.batch.global_:
+        return None
+    return spec.batch.global_, spec.most, unit, unit * spec.most
+
+
+def _most_below_a_step(spec: JobSpec) -> Values | None:
+    most, unit = spec.batch.max_per_worker, spec.strategy.unit
+    return (most, unit) if most is not None and unit > 1 and most % unit else None
+
+
+def _tail_without_synchrony(spec: JobSpec) -> Values | None:
+    synchronous = spec.strategy.type is StrategyType.SYNCHRONOUS
+    return None if synchronous or not spec.batch.tail_percent else (str(spec.strategy.type),)
+
+
+def _options_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
+    before, after = old.spec.strategy, new.spec.strategy
+    return () if before.type == after.type and before.local_sgd != after.local_sgd else None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        at="spec.strategy",
+        field="localSGD",
+        sentence="localSGD has options, but the type of the strategy is %s: set type to LocalSGD, or remove them",
+        cel=f"!has(self.localSGD) || self.type == '{StrategyType.LOCAL_SGD}'",
+        values=("self.type",),
+        broken=_foreign_options,
+    ),
+    Rule(
+        at="spec",
+        field="batch.global",
+        sentence="batch.global is %d, which is not a whole number of local steps of %d samples"
+        " (strategy.localSGD.batch): change one of them",
+        cel=f"!({_IS_LOCAL}) || self.batch.global % {_LOCAL_BATCH} == 0",
+        values=("self.batch.global", _LOCAL_BATCH),
+        broken=_no_whole_steps,
+    ),
+    Rule(
+        at="spec",
+        field="batch.global",
+        sentence="batch.global is %d, but the most workers that the job can have (%d) take at least one local step of"
+        " %d samples each, %d together: raise global, lower strategy.localSGD.batch, use fewer workers, or let"
+        " minPerWorker be 0",
+        cel=f"!({_IS_LOCAL}) || self.batch.minPerWorker == 0 || {_LOCAL_BATCH} * {_MOST} <= self.batch.global",
+        values=("self.batch.global", _MOST, _LOCAL_BATCH, f"{_LOCAL_BATCH} * {_MOST}"),
+        broken=_too_few_steps,
+    ),
+    Rule(
+        at="spec",
+        field="batch.maxPerWorker",
+        sentence="batch.maxPerWorker is %d, which is not a whole number of local steps of %d samples: change one of"
+        " them",
+        cel=f"!({_IS_LOCAL}) || !has(self.batch.maxPerWorker) || self.batch.maxPerWorker % {_LOCAL_BATCH} == 0",
+        values=("self.batch.maxPerWorker", _LOCAL_BATCH),
+        broken=_most_below_a_step,
+    ),
+    Rule(
+        at="spec",
+        field="batch.tailPercent",
+        sentence="batch.tailPercent is set, but only Synchronous has a tail, not %s: remove it",
+        cel=f"self.strategy.type == '{StrategyType.SYNCHRONOUS}' || !has(self.batch.tailPercent) ||"
+        " self.batch.tailPercent == 0",
+        values=("self.strategy.type",),
+        broken=_tail_without_synchrony,
+    ),
+    Rule(
+        at="spec",
+        field="strategy.localSGD",
+        sentence="strategy.localSGD cannot change in a job that exists: create another job",
+        cel="self.strategy.type != oldSelf.strategy.type ||"
+        " (has(self.strategy.localSGD) == has(oldSelf.strategy.localSGD) &&"
+        " (!has(self.strategy.localSGD) || self.strategy.localSGD == oldSelf.strategy.localSGD))",
+        values=(),
+        broken=_options_changed,
+        on_change=True,
+    ),
+)

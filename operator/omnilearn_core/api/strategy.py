@@ -1,0 +1,140 @@
+"""How the workers of a job cooperate: part of the manifest, and told to every worker as it is."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from .base import ApiModel
+
+LOCAL_BATCH = 32
+
+
+class StrategyType(StrEnum):
+    """How the workers cooperate."""
+
+    SYNCHRONOUS = "Synchronous"
+    LOCAL_SGD = "LocalSGD"
+
+
+class LocalSteps(StrEnum):
+    """Who takes how many local steps in a round."""
+
+    PROPORTIONAL = "Proportional"
+    FIXED = "Fixed"
+
+
+class Aggregation(StrEnum):
+    """What a worker's model weighs in a merge."""
+
+    BY_STEPS = "BySteps"
+    UNIFORM = "Uniform"
+
+
+class Outer(StrEnum):
+    """What is made of the mean of all workers' changes."""
+
+    NONE = "None"
+    MOMENTUM = "Momentum"
+    NESTEROV = "Nesterov"
+
+
+class Sampling(StrEnum):
+    """Which samples a worker gets."""
+
+    UNIFORM = "Uniform"
+    LOSS_BIASED = "LossBiased"
+
+
+class HardSamples(StrEnum):
+    """Who gets the samples with the highest loss."""
+
+    SLOW = "Slow"
+    FAST = "Fast"
+
+
+class LocalRule(StrEnum):
+    """What a local step does."""
+
+    OPTIMIZER = "Optimizer"
+    FEDLALR = "FedLALR"
+    BVR = "BVR"
+
+
+class LocalSGD(ApiModel):
+    """Options of LocalSGD."""
+
+    batch: Annotated[int, Field(ge=1, le=16777216)] = LOCAL_BATCH
+    """Samples of one local step. The global batch is a round: all local steps of all workers between two merges."""
+
+    steps: LocalSteps = LocalSteps.PROPORTIONAL
+    """Who takes how many local steps in a round. Proportional: as the law says, so that all are done at the same time.
+    Fixed: everybody takes the same number, and the fast wait."""
+
+    aggregation: Aggregation = Aggregation.BY_STEPS
+    """What a worker's model weighs in a merge. BySteps: its local steps to the power of exponentPercent / 100. Uniform:
+    the same for all, which is the aggregation bias of Biased Local SGD."""
+
+    exponent_percent: Annotated[int, Field(ge=0, le=100)] = 100
+    """Between Uniform (0) and weights in proportion to the local steps (100)."""
+
+    sampling: Sampling = Sampling.UNIFORM
+    """Which samples a worker gets. Uniform: the next ones, each once per epoch. LossBiased: some workers get those with
+    the highest loss instead, as in Biased Local SGD; samples are then used more than once, or not at all."""
+
+    hard_samples: HardSamples = HardSamples.SLOW
+    """With LossBiased: who gets the samples with the highest loss, the workers with less than the mean share (Slow) or
+    those with more (Fast)."""
+
+    hard_ratio: Annotated[int, Field(ge=1, le=64)] = 4
+    """With LossBiased: how many candidates are drawn for each of them. 1 is no bias."""
+
+    rule: LocalRule = LocalRule.OPTIMIZER
+    """What a local step does. Optimizer: a step of the script's optimizer, whose momentum is each worker's own.
+    FedLALR: AMSGrad whose state is merged, too, with the optimizer's learning rate. BVR: variance reduction; every
+    other round computes the gradient that the local steps of the next one correct, and each step needs its loss as a
+    function: session.step(function, …)."""
+
+    outer: Outer = Outer.NONE
+    """What is made of the mean of all workers' changes. None: it is the new model. Momentum, Nesterov: it is taken as
+    a gradient, as in DiLoCo."""
+
+    outer_rate_percent: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Learning rate of the outer optimizer. Left out: 70 with Nesterov, else 100."""
+
+    outer_momentum_percent: Annotated[int, Field(ge=0, le=99)] = 90
+    """Momentum of the outer optimizer."""
+
+    @property
+    def exponent(self) -> float:
+        """The power of the number of local steps that a worker's model weighs."""
+        return 0.0 if self.aggregation is Aggregation.UNIFORM else self.exponent_percent / 100
+
+    @property
+    def outer_rate(self) -> float:
+        """Learning rate of the outer optimizer."""
+        default = 70 if self.outer is Outer.NESTEROV else 100
+        return (default if self.outer_rate_percent is None else self.outer_rate_percent) / 100
+
+
+class Strategy(ApiModel):
+    """How the workers cooperate."""
+
+    type: StrategyType = StrategyType.SYNCHRONOUS
+    """Synchronous: every step is one global batch, computed by all members together. LocalSGD: every worker takes
+    steps of its own, and after a global batch their models are merged. Cannot be changed."""
+
+    local_sgd: Annotated[LocalSGD | None, Field(alias="localSGD")] = None
+    """Options of LocalSGD. Cannot be changed."""
+
+    @property
+    def local(self) -> LocalSGD:
+        """The options of LocalSGD, if it is that."""
+        return self.local_sgd or LocalSGD()
+
+    @property
+    def unit(self) -> int:
+        """Every share of a whole round is a multiple of so many samples."""
+        return self.local.batch if self.type is StrategyType.LOCAL_SGD else 1

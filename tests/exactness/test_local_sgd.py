@@ -1,0 +1,121 @@
+"""Local SGD is what a plain replay of the same local steps gives, through losses and joins."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch.nn import Parameter
+from torch.optim import SGD, Optimizer
+
+from crew import Crew, Worker, force_plan
+from local_steps import Diary, as_local_script, replay
+from omnilearn_core.api.strategy import Aggregation, LocalSGD, Outer, Strategy, StrategyType
+from omnilearn_runtime import Session
+from omnilearn_runtime.link import RefusedError
+from plain import EXPLORE, Recipe, distance, samples, train
+
+BATCH, LOCAL = 16, 2
+DATASET = samples(76)
+
+
+def without_momentum(parameters: Iterable[Parameter]) -> Optimizer:
+    return SGD(parameters, lr=0.05)
+
+
+RECIPE = Recipe(dataset=DATASET, epochs=2, batch=BATCH)
+PLAIN = Recipe(dataset=DATASET, optimizer=without_momentum, epochs=2, batch=BATCH)
+
+
+def strategy(**options: Any) -> Strategy:
+    return Strategy(type=StrategyType.LOCAL_SGD, local_sgd=LocalSGD(batch=LOCAL, **options))
+
+
+def play(
+    recipe: Recipe, chosen: Strategy, faults: dict[int, str], on_batch: Any = lambda *_: None
+) -> tuple[list[Worker], Diary]:
+    diary = Diary()
+    script = as_local_script(recipe, diary, on_batch)
+    with Crew(script, len(faults), batch=recipe.batch, strategy=chosen, start_wait=0.2, tail_percent=0) as crew:
+        for number, each in faults.items():
+            crew.start(number, each)
+        return crew.wait(), diary
+
+
+def check(recipe: Recipe, workers: list[Worker]) -> torch.Tensor:
+    finished = [worker for worker in workers if worker.error is None]
+    assert not [each.error for each in workers if not isinstance(each.error, SystemExit | RefusedError | None)]
+    for worker in finished:
+        assert worker.session is not None
+        progress = worker.session._rounds.progress
+        assert (progress.step, progress.samples) == (recipe.steps, recipe.epochs * len(recipe.dataset))
+        assert (progress.lost, progress.doubled, progress.skipped) == (0, 0, 0)
+        assert torch.equal(worker.value, finished[0].value)
+    value: torch.Tensor = finished[0].value
+    return value
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"aggregation": Aggregation.UNIFORM},
+        {"exponent_percent": 50},
+        {"outer": Outer.MOMENTUM, "outer_momentum_percent": 50},
+        {"outer": Outer.NESTEROV},
+    ],
+    ids=["by-steps", "uniform", "between", "momentum", "nesterov"],
+)
+def test_unlike_workers_end_where_a_plain_replay_ends(options: dict[str, Any]) -> None:
+    chosen = strategy(**options)
+    shares = random.Random(3)
+
+    def unlike(session: Session, _: Worker) -> None:
+        force_plan(session, [LOCAL * shares.choice([0, 1, 2, 4]) for _ in range(2)])
+
+    workers, diary = play(RECIPE, chosen, dict.fromkeys(range(3), ""), unlike)
+    assert distance(check(RECIPE, workers), replay(RECIPE, chosen.local, diary)) < 1e-10
+
+
+def test_one_worker_with_one_local_step_a_round_is_plain_sgd() -> None:
+    chosen = Strategy(type=StrategyType.LOCAL_SGD, local_sgd=LocalSGD(batch=BATCH))
+    workers, _ = play(RECIPE, chosen, {0: ""})
+    assert distance(check(RECIPE, workers), train(RECIPE)) < 1e-10
+
+
+def test_alike_workers_with_one_local_step_a_round_are_plain_sgd() -> None:
+    chosen = Strategy(type=StrategyType.LOCAL_SGD, local_sgd=LocalSGD(batch=BATCH // 2))
+    recipe = Recipe(dataset=samples(80), optimizer=without_momentum, epochs=2, batch=BATCH)
+    workers, _ = play(recipe, chosen, dict.fromkeys(range(2), ""))
+    assert distance(check(recipe, workers), train(recipe)) < 1e-10
+
+
+POINTS = ("computing", "reducing", "before-update", "after-update", "roll-call", "entered", "switching")
+
+
+@settings(
+    max_examples=20 * EXPLORE,
+    deadline=None,
+    derandomize=EXPLORE == 1,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    point=st.sampled_from(POINTS),
+    round_=st.integers(0, PLAIN.steps - 1),
+    deed=st.sampled_from(["kill", "kill", "terminate"]),
+    struck=st.integers(0, 2),
+)
+def test_a_worker_that_dies_costs_no_sample_and_the_rest_is_as_replayed(
+    point: str, round_: int, deed: str, struck: int
+) -> None:
+    chosen = strategy(outer=Outer.NESTEROV)
+    faults = {number: f"{point}@{round_}:{deed}" if number == struck else "" for number in range(3)}
+    workers, diary = play(PLAIN, chosen, faults)
+    value = check(PLAIN, workers)
+    assert distance(value, replay(PLAIN, chosen.local, diary)) < 1e-10

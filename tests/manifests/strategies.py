@@ -1,0 +1,75 @@
+"""Manifests whose strategy does not fit the rest, and those in which it just does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .build import Manifest, group, manifest
+from .cases import Bad, breaks
+
+
+def local_sgd(batch: dict[str, Any], /, **options: Any) -> Manifest:
+    """Return a job of LocalSGD."""
+    return manifest(batch=batch, strategy={"type": "LocalSGD", **({"localSGD": options} if options else {})})
+
+
+STRATEGIES: dict[str, Manifest] = {
+    "local SGD without options": local_sgd({"global": 64}),
+    "local SGD with every option": local_sgd(
+        {"global": 64, "maxPerWorker": 64},
+        batch=16,
+        steps="Fixed",
+        aggregation="Uniform",
+        exponentPercent=50,
+        sampling="LossBiased",
+        hardSamples="Fast",
+        hardRatio=8,
+        rule="FedLALR",
+        outer="Nesterov",
+        outerRatePercent=70,
+        outerMomentumPercent=90,
+    ),
+    "local SGD in which some may have no step": local_sgd({"global": 32, "minPerWorker": 0}),
+    "local SGD with a tail of nothing": local_sgd({"global": 64, "tailPercent": 0}),
+}
+
+UNFIT: dict[str, Bad] = {
+    "options of another strategy": breaks(
+        manifest(strategy={"type": "Synchronous", "localSGD": {"batch": 8}}),
+        (
+            "spec.strategy.localSGD",
+            "localSGD has options, but the type of the strategy is Synchronous: set type to LocalSGD, or remove them",
+        ),
+    ),
+    "no whole number of local steps": breaks(
+        local_sgd({"global": 72}, batch=16),
+        (
+            "spec.batch.global",
+            "batch.global is 72, which is not a whole number of local steps of 16 samples (strategy.localSGD.batch):"
+            " change one of them",
+        ),
+    ),
+    "fewer local steps than workers": breaks(
+        manifest(batch={"global": 64}, workers=[group(replicas=3)], strategy={"type": "LocalSGD"}),
+        (
+            "spec.batch.global",
+            "batch.global is 64, but the most workers that the job can have (3) take at least one local step of 32"
+            " samples each, 96 together: raise global, lower strategy.localSGD.batch, use fewer workers, or let"
+            " minPerWorker be 0",
+        ),
+    ),
+    "a largest share between two local steps": breaks(
+        local_sgd({"global": 64, "maxPerWorker": 65}, batch=16),
+        (
+            "spec.batch.maxPerWorker",
+            "batch.maxPerWorker is 65, which is not a whole number of local steps of 16 samples: change one of them",
+        ),
+    ),
+    "a tail without synchrony": breaks(
+        local_sgd({"global": 64, "tailPercent": 20}),
+        (
+            "spec.batch.tailPercent",
+            "batch.tailPercent is set, but only Synchronous has a tail, not LocalSGD: remove it",
+        ),
+    ),
+}
