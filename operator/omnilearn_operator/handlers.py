@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
+import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -15,12 +17,30 @@ from omnilearn_core.endings import back_off
 from .loop import Loop
 from .registry import Registry
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE, _LONGEST_CALL_PAUSE, _LONGEST_PAUSE = 0.5, 5.0, 30.0
+# A watch that has lasted so long was a good one.
+_GOOD_SECONDS = 60.0
+_END_SECONDS = 10.0
 
 
 async def watch(registry: Registry, loop: Loop, namespaces: Collection[str], take_signals: Callable[[], None]) -> None:
-    """Watch jobs and pods until this is cancelled."""
-    existing = asyncio.all_tasks()
+    """Watch jobs and pods until this is cancelled; what ends kopf, such as an unexpected 410, only begins it anew."""
+    failures = 0
+    while True:
+        began = time.monotonic()
+        try:
+            return await _watch(registry, loop, namespaces, take_signals)
+        except Exception as error:  # noqa: BLE001 - kopf tells of it itself, and its errors have nothing in common
+            failures = 1 if time.monotonic() - began > _GOOD_SECONDS else failures + 1
+            pause = back_off(failures, _FIRST_PAUSE, _LONGEST_PAUSE)
+            logger.warning("the watch has failed and begins anew in %g s: %r", pause, error)
+        loop.check_everything()
+        await asyncio.sleep(pause)
+
+
+async def _watch(registry: Registry, loop: Loop, namespaces: Collection[str], take_signals: Callable[[], None]) -> None:
     tasks = await kopf.spawn_tasks(
         registry=handlers_of(registry, loop),
         settings=watch_settings(),
@@ -29,7 +49,15 @@ async def watch(registry: Registry, loop: Loop, namespaces: Collection[str], tak
         standalone=True,
     )
     take_signals()  # kopf has just taken them, and would not give them back
-    await kopf.run_tasks(tasks, ignored=existing)
+    # Not by kopf.run_tasks: it would cancel every task that has begun since, and workers' connections among them.
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in tasks:
+            each.cancel()
+        await asyncio.wait(tasks, timeout=_END_SECONDS)
+    for each in done:
+        each.result()
 
 
 def handlers_of(registry: Registry, loop: Loop) -> kopf.OperatorRegistry:
@@ -59,7 +87,7 @@ class Endlessly:
     """The pauses after a list or a watch that has failed: there is always another, because kopf ends with the last."""
 
     def __iter__(self) -> Iterator[float]:
-        return (back_off(times, _FIRST_PAUSE, _LONGEST_PAUSE) for times in itertools.count(1))
+        return (back_off(times, _FIRST_PAUSE, _LONGEST_CALL_PAUSE) for times in itertools.count(1))
 
 
 def watch_settings() -> kopf.OperatorSettings:

@@ -85,6 +85,10 @@ class Loop:
             self._news.add(key, note)
         self.touch(key)
 
+    def check_everything(self) -> None:
+        """Have all jobs and their pods asked for within seconds: nobody tells of them now."""
+        self._listed.clear()
+
     async def see_everything(self, namespaces: Collection[str]) -> None:
         """List all jobs and pods, before anybody asks for them."""
         selector = f"{names.MANAGED_LABEL}=true"

@@ -17,7 +17,7 @@ from .client import Client
 from .leadership import Timing
 from .leading import Leader
 from .metrics import OperatorMetrics, Shown
-from .patience import Setbacks, StartError, patiently
+from .patience import StartError, patiently
 from .reign import Reign
 from .serving import Servers, health_app, metrics_app
 from .settings import OperatorSettings
@@ -53,23 +53,8 @@ class Operator:
             await servers.serve(health_app(self._looked, self._missing), self._settings.health_port)
             await servers.serve(metrics_app(self._metrics.text), self._settings.metrics_port)
             await patiently(self._find_crd, self._still_alive)
-            setbacks = Setbacks()
             while True:
-                await self._try_to_lead(await self._candidate.take(), setbacks)
-
-    async def _try_to_lead(self, reign: Reign, setbacks: Setbacks) -> None:
-        """Lead; a part that fails ends the reign, and is no reason to end the process: the next reign begins anew."""
-        began = time.monotonic()
-        try:
-            await self._lead(reign)
-        except StartError:
-            raise
-        except Exception:
-            pause = setbacks.pause(began, time.monotonic())
-            if pause is None:
-                raise
-            logger.exception("reign %d has failed: the next one may begin in %g s", reign.number, pause)
-            await asyncio.sleep(pause)
+                await self._lead(await self._candidate.take())
 
     async def _lead(self, reign: Reign) -> None:
         """Lead until the reign is over; whatever ends it, nothing of it is left, and the Lease is free."""

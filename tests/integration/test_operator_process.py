@@ -124,8 +124,16 @@ def test_watches_that_are_refused_again_and_again_do_not_end_it(it: Stage, statu
     it.proxy.cut_watches()
     it.operator.until("they are refused", lambda: it.proxy.seen.answered(status) >= times, 60)
     it.proxy.faults = ()
-    it.operator.until("it leads", it.operator.leads, 40)
     replaced(it, 20)
+
+
+def test_without_any_watch_it_sees_what_there_is_by_itself(it: Stage) -> None:
+    it.proxy.faults = (Fault(verbs=("watch",), status=410),)
+    it.proxy.cut_watches()
+    refused = it.proxy.seen.answered(410)
+    it.operator.until("they are refused", lambda: it.proxy.seen.answered(410) >= refused + 4, 30)
+    replaced(it, 30)
+    assert it.operator.leads()
 
 
 def test_an_api_server_that_is_away_for_longer_than_the_lease_finds_it_as_it_was(it: Stage) -> None:
