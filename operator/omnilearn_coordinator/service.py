@@ -48,7 +48,8 @@ class Coordinator:
         on_happening: Callable[[Happening], None] | None = None,
     ) -> None:
         self._settings, self._credentials, self._clock, self._may_speak = settings, credentials, clock, may_speak
-        self._driver = Driver(settings, self, on_happening or (lambda _: None), term=term, nonce=secrets.token_hex(4))
+        tell, nonce = on_happening or (lambda _: None), secrets.token_hex(4)
+        self._driver = Driver(settings, self, tell, term=term, nonce=nonce)
         self._metrics = Metrics(self.snapshot)
         self._numbers = itertools.count(1)
         self._open: dict[int, Connection] = {}
@@ -56,6 +57,8 @@ class Coordinator:
         self._timer: asyncio.TimerHandle | None = None
         self._stopping = False
         self._bad_requests = 0
+        self.reports = 0
+        """How many reports were taken in."""
 
     @property
     def outcome(self) -> Outcome | None:
@@ -70,6 +73,10 @@ class Coordinator:
         app.router.add_get("/healthz", self._serve_health)
         app.cleanup_ctx.append(self._running)
         return app
+
+    def among(self, crowd: Callable[[], int]) -> None:
+        """Have workers report less often the more of them, of all jobs, there are."""
+        self._driver.crowd = crowd
 
     def begin(self) -> None:
         """Begin to drive the job; whoever serves many jobs calls this, and `serve_worker` for each connection."""
@@ -108,6 +115,12 @@ class Coordinator:
         for each in leaving:
             if self._driver.retire(each.worker, each.attempt, why, self._clock()):
                 self._look_soon()
+
+    @property
+    def members(self) -> int:
+        """How many members train now."""
+        standing = self._driver.state.standing
+        return 0 if standing is None else len(standing.entered)
 
     def snapshot(self) -> JobView:
         """Return the job as it is now."""
@@ -252,6 +265,7 @@ class Coordinator:
             sentence = f"{worker} cannot report for {message.worker}: a worker can speak only for itself"
             self._bad_frame(connection, 403, sentence)
             return
+        self.reports += isinstance(message, WorkerReport)
         if self._driver.said(worker, connection.number, message, self._clock()):
             self._look_soon()
 

@@ -87,6 +87,17 @@ class Api(Protocol):
         ...
 
 
+class Counted:
+    """The calls of a process, by verb and kind."""
+
+    def __init__(self) -> None:
+        self.calls: dict[tuple[str, str], int] = {}
+
+    def count(self, verb: str, kind: str) -> None:
+        """Count a call."""
+        self.calls[verb, kind] = self.calls.get((verb, kind), 0) + 1
+
+
 def path_of(manifest: Mapping[str, Any], *, named: bool) -> str:
     """Return the path of an object, or of the collection that it is created in."""
     metadata = manifest.get("metadata", {})

@@ -31,6 +31,19 @@ class Coordinators:
     ) -> None:
         self._registry, self._reviews, self._tell, self._reign = registry, reviews, tell, reign
         self._running: dict[Key, tuple[str, JobSettings, Coordinator]] = {}
+        self._past_reports = 0
+        self.connected = 0
+        """How many workers are connected."""
+
+    @property
+    def members(self) -> int:
+        """How many workers train."""
+        return sum(coordinator.members for _, _, coordinator in self._running.values())
+
+    @property
+    def reports(self) -> int:
+        """How many reports were taken in."""
+        return self._past_reports + sum(coordinator.reports for _, _, coordinator in self._running.values())
 
     def app(self) -> web.Application:
         """Return the application that workers connect to."""
@@ -55,6 +68,7 @@ class Coordinators:
             may_speak=self._reign.holds,
             on_happening=lambda happening: self._tell(key, happening),
         )
+        coordinator.among(lambda: self.connected)
         coordinator.begin()
         self._running[key] = uid, settings, coordinator
 
@@ -73,6 +87,7 @@ class Coordinators:
         """Stop the coordinator of a job, if it has one."""
         running = self._running.pop(key, None)
         if running is not None:
+            self._past_reports += running[2].reports
             await running[2].stop()
 
     async def stop_all(self) -> None:
@@ -95,7 +110,11 @@ class Coordinators:
         running = self._running.get(key)
         if running is not None:
             on_behalf_of(key)
-            return await running[2].serve_worker(request)
+            self.connected += 1
+            try:
+                return await running[2].serve_worker(request)
+            finally:
+                self.connected -= 1
         if key in self._registry.jobs or key in self._registry.unreadable:
             raise refuse(503, f"{key} has no coordinator yet: come again")
         raise refuse(404, f"there is no job {str(key)[:127]} that needs workers")

@@ -47,6 +47,13 @@ class Recorder:
         self._counts: dict[str, int] = {}
         self._allowances: dict[tuple[str, str], _Allowance] = {}
         self._waiting: asyncio.Queue[tuple[OmniLearnJob, Note]] = asyncio.Queue(_LONGEST_QUEUE)
+        self.dropped = 0
+        """Events that were not written because too many were waiting."""
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be written."""
+        return self._waiting.qsize()
 
     def record(self, job: OmniLearnJob, note: Note) -> None:
         """Have an event of a job written; every reason has an allowance of its own.
@@ -55,7 +62,11 @@ class Recorder:
         """
         key = (job.metadata.uid or "", str(note.reason))
         allowance = self._allowances.setdefault(key, _Allowance(_BURST, self._clock()))
-        if allowance.take(self._clock()) and not self._waiting.full():
+        if not allowance.take(self._clock()):
+            return
+        if self._waiting.full():
+            self.dropped += 1
+        else:
             self._waiting.put_nowait((job, note))
 
     async def run(self) -> None:

@@ -8,7 +8,12 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from .metrics import OperatorMetrics
+
 _LONGEST_STANDSTILL = 60.0
+
+# When an operator is replaced, all workers of all jobs come at once.
+_BACKLOG = 4096
 
 
 class Servers:
@@ -22,7 +27,7 @@ class Servers:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         self._runners.append(runner)
-        await web.TCPSite(runner, None, port, ssl_context=tls).start()
+        await web.TCPSite(runner, None, port, ssl_context=tls, backlog=_BACKLOG).start()
         return int(runner.addresses[0][1])
 
     async def close(self) -> None:
@@ -31,14 +36,19 @@ class Servers:
             await runner.cleanup()
 
 
-def metrics_app(text: Callable[[], bytes]) -> web.Application:
-    """Return the application that Prometheus asks."""
+def metrics_app(metrics: OperatorMetrics) -> web.Application:
+    """Return the application that Prometheus asks: for everything, or for what has no job's name in it."""
+    headers = {"Content-Type": "text/plain; version=0.0.4"}
 
     async def serve(_: web.Request) -> web.Response:
-        return web.Response(body=text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+        return web.Response(body=await metrics.text(), headers=headers)
+
+    async def serve_own(_: web.Request) -> web.Response:
+        return web.Response(body=metrics.own_text(), headers=headers)
 
     app = web.Application()
     app.router.add_get("/metrics", serve)
+    app.router.add_get("/metrics/operator", serve_own)
     return app
 
 
