@@ -121,6 +121,11 @@ def operator_pod(namespace: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **copy.deepcopy(template())}
 
 
+def _certificate() -> Manifest:
+    """Return the Secret that the chart makes, for the operator to fill."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "omnilearn-certificate"}, "type": "Opaque"}
+
+
 async def prepare(cluster: Cluster, namespaces: tuple[str, ...], pods: int) -> bool:
     """Make namespaces, nodes and the CRD; return whether the CRD was not there."""
     others = await cluster.every("Deployment", selector="app.kubernetes.io/name=omnilearn-operator")
@@ -136,6 +141,7 @@ async def prepare(cluster: Cluster, namespaces: tuple[str, ...], pods: int) -> b
         made = False
     for each in namespaces:
         await cluster.create("Namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}})
+    await cluster.create("Secret", _certificate(), namespaces[0])
     await cluster.create_all("Node", nodes_for(pods))
     return made
 

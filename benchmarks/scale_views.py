@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def draw(results: Figures, path: Path) -> None:
     axes[0].plot(times, [each["memory"] / MIB for each in samples])
     axes[0].axhline(300, color="black", linestyle=":", linewidth=1)
     axes[0].set(ylabel="memory (MiB)", ylim=0, title=f"operator, {run['jobs']} jobs of {run['workers']} workers")
-    pairs = [(a, b) for a, b in zip(samples, samples[1:], strict=False) if b["cpu_seconds"] >= a["cpu_seconds"]]
+    pairs = [(a, b) for a, b in pairwise(samples) if b["cpu_seconds"] >= a["cpu_seconds"]]
     axes[1].plot(
         [b["at"] for _, b in pairs], [(b["cpu_seconds"] - a["cpu_seconds"]) / (b["at"] - a["at"]) for a, b in pairs]
     )

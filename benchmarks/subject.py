@@ -1,7 +1,7 @@
 """The operator that is measured: the program itself, as a process of this machine, and what it uses.
 
-In a pod it would be the same program. Here it can be killed and started again without an image or a kubelet between, and
-`/proc` tells what it uses.
+In a pod it would be the same program. Here it can be killed and started again without an image or a kubelet between,
+and `/proc` tells what it uses.
 """
 
 from __future__ import annotations
