@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from omnilearn_core.api import names
@@ -68,6 +68,10 @@ class Api(Protocol):
 
     async def every(self, kind: str, namespace: str, selector: str = "", fields: str = "") -> Manifest:
         """Return the list of a kind, in a namespace or in all of them."""
+        ...
+
+    def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+        """Yield the same list in pieces: a whole one of thousands of pods would take hundreds of megabytes."""
         ...
 
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:

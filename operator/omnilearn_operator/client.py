@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,6 +17,7 @@ from kubernetes.aio.client import rest
 from .api import FIELD_MANAGER, ApiError, Counted, Manifest, error_of, path_of, path_to, version_of
 
 _SECONDS = 20.0
+_PAGE = 250
 _MERGE = "application/merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
@@ -76,6 +77,18 @@ class Client:
         chosen = {"labelSelector": selector, "fieldSelector": fields}
         query = {name: value for name, value in chosen.items() if value}
         return await self._call("GET", path_to(version_of(kind), kind, namespace), query=query)
+
+    async def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+        """Yield the same list in pieces."""
+        query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
+        while True:
+            self.counted.count("list", kind)
+            found = await self._call("GET", path_to(version_of(kind), kind, namespace), query=query)
+            yield found.get("items", [])
+            token = found.get("metadata", {}).get("continue")
+            if not token:
+                return
+            query["continue"] = str(token)
 
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create an object, or only have it checked strictly."""

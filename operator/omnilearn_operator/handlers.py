@@ -14,6 +14,21 @@ from .loop import Loop
 from .registry import Registry
 
 
+class _NoDifferences(kopf.DiffBaseStorage):
+    """Keeps kopf from comparing objects with what they were: nobody asks for it, and it would copy each of them."""
+
+    def build(self, **_: Any) -> Any:
+        """Return nothing to compare."""
+        return {}
+
+    def fetch(self, **_: Any) -> Any:
+        """Return nothing."""
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Keep nothing."""
+
+
 async def watch(registry: Registry, loop: Loop, namespaces: Collection[str], take_signals: Callable[[], None]) -> None:
     """Watch jobs and pods until this is cancelled."""
     existing = asyncio.all_tasks()
@@ -67,5 +82,6 @@ def watch_settings() -> kopf.OperatorSettings:
     settings.queueing.error_delays = [1, 2, 5, 10, 30, 60]
     settings.persistence.finalizer = f"{names.GROUP}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=names.GROUP)
+    settings.persistence.diffbase_storage = _NoDifferences()
+    settings.queueing.idle_timeout = 1.0  # of the task that each object has while something happens to it
     return settings

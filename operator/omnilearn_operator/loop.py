@@ -97,10 +97,12 @@ class Loop:
         """List all jobs and pods, before anybody asks for them."""
         selector = f"{names.MANAGED_LABEL}=true"
         for namespace in namespaces or ("",):
-            for manifest in (await self._api.every(names.KIND, namespace)).get("items", []):
-                self.touch(self._registry.see_job(_whole(manifest)))
-            for manifest in (await self._api.every("Pod", namespace, selector)).get("items", []):
-                self._registry.see_pod(manifest)
+            async for page in self._api.pages(names.KIND, namespace):
+                for manifest in page:
+                    self.touch(self._registry.see_job(_whole(manifest)))
+            async for page in self._api.pages("Pod", namespace, selector):
+                for manifest in page:
+                    self._registry.see_pod(manifest)
 
     async def run(self) -> None:
         """Look at jobs for ever; when this is cancelled, nothing of it goes on."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # The most of each that all jobs together may cause in a second.
-_LOOKS, _STATUSES, _SHARES, _EVENTS, _RESYNCS = 100.0, 40.0, 20.0, 20.0, 10.0
+_LOOKS, _STATUSES, _SHARES, _EVENTS, _RESYNCS = 100.0, 40.0, 5.0, 20.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)

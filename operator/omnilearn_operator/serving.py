@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import ssl
 import time
+from asyncio import sslproto
 from collections.abc import Callable
 
 from aiohttp import web
@@ -14,6 +16,19 @@ _LONGEST_STANDSTILL = 60.0
 
 # When an operator is replaced, all workers of all jobs come at once.
 _BACKLOG = 4096
+_TLS_BUFFER = 16 * 1024
+
+
+def make_room() -> None:
+    """Let this process have as many connections as it may, and each of them take no more memory than it needs.
+
+    Many containers begin with room for 1024 files. asyncio gives every TLS connection a buffer of 256 KiB, and takes as
+    much again for every message; what workers say fits into a record of TLS.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hasattr(sslproto.SSLProtocol, "max_size"):
+        sslproto.SSLProtocol.max_size = _TLS_BUFFER
 
 
 class Servers:
