@@ -88,6 +88,7 @@ class Subject:
             # The identity of its pod: a container that is started again leads at once.
             "OMNILEARN_POD": POD,
             "OMNILEARN_POD_UID": "benchmark",
+            "OMNILEARN_LEASE_SECONDS": "60",  # as the chart has it for one replica
         }
         self.address = (HOST, _COORDINATOR)
         self.server_name = f"omnilearn-coordinator.{namespace}.svc"

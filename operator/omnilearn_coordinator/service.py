@@ -210,7 +210,10 @@ class Coordinator:
         socket = web.WebSocketResponse(
             heartbeat=self._settings.silent_after, max_msg_size=LARGEST_MESSAGE, compress=False
         )
-        await socket.prepare(request)
+        try:
+            await socket.prepare(request)
+        except ConnectionError:
+            return socket  # it has hung up while it was asked who it is
         # Taken now: a connection that is gone has no transport any more.
         connection = Connection(next(self._numbers), identity, socket, request.transport)
         self._open[connection.number] = connection

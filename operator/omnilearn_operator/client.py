@@ -30,6 +30,11 @@ class _Connections(rest.RESTClientObject):
         super().__init__(configuration)
         self._milliseconds = int(1000 * seconds)
 
+    def _create_pool_manager(self) -> aiohttp.ClientSession:
+        # The client's own session asks the environment for proxies and .netrc, in a thread, before every single call.
+        # kopf's watch does not go through a proxy either.
+        return aiohttp.ClientSession(connector=self._create_connector())
+
     def _create_connector(self) -> aiohttp.TCPConnector:
         return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, socket_factory=self._socket)
 

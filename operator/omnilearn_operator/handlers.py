@@ -55,13 +55,17 @@ def handlers_of(registry: Registry, loop: Loop) -> kopf.OperatorRegistry:
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=known)
     async def see_job(event: kopf.RawEvent, **_: Any) -> None:
-        loop.touch(registry.see_job(event["object"], gone=event["type"] == "DELETED"))
+        gone = event["type"] == "DELETED"
+        if gone or registry.is_news(event["object"]):
+            loop.touch(registry.see_job(event["object"], gone=gone))
 
     @kopf.on.event("", "v1", "pods", labels={names.MANAGED_LABEL: "true"}, registry=known)
     async def see_pod(event: kopf.RawEvent, **_: Any) -> None:
-        key = registry.see_pod(event["object"], gone=event["type"] == "DELETED")
-        if key is not None:
-            loop.touch(key)
+        gone = event["type"] == "DELETED"
+        if gone or registry.is_news(event["object"]):
+            key = registry.see_pod(event["object"], gone=gone)
+            if key is not None:
+                loop.touch(key)
 
     return known
 
