@@ -66,7 +66,7 @@ async def measure(options: Namespace) -> dict[str, Any]:
         async with AsyncExitStack() as stack:
             cluster = await stack.enter_async_context(connected(kubeconfig))
             await fakes.clear(cluster, (NAMESPACE, BARE), crd=False)
-            await gone(cluster)
+            await gone(cluster, {NAMESPACE, BARE})
             new_crd = await fakes.prepare(cluster, (NAMESPACE, BARE), size * WORKERS)
             stack.push_async_callback(fakes.clear, cluster, (NAMESPACE, BARE), crd=new_crd)
             stack.enter_context(fakes.played(kubeconfig, kwok, _OUT / "scale-kwok.log"))
@@ -80,10 +80,10 @@ async def measure(options: Namespace) -> dict[str, Any]:
     return {"runs": runs, "cores": os.cpu_count(), "load_average": os.getloadavg()[0]}
 
 
-async def gone(cluster: Cluster, seconds: float = 300.0) -> None:
+async def gone(cluster: Cluster, namespaces: set[str], seconds: float = 300.0) -> None:
     """Wait until nothing of an earlier run is left."""
     end = time.monotonic() + seconds
-    while {NAMESPACE, BARE} & {each["metadata"]["name"] for each in await cluster.every("Namespace")}:
+    while namespaces & {each["metadata"]["name"] for each in await cluster.every("Namespace")}:
         if time.monotonic() > end:
             raise TimeoutError(f"a namespace of an earlier run is not gone after {seconds:g} s")
         await asyncio.sleep(1.0)
