@@ -1,8 +1,8 @@
 """A day of jobs that come and go, in fast-forward: python -m benchmarks.churn [--quick] [--json FILE] [--plot FILE].
 
 Needs what `benchmarks.scale` needs (`make churn` sets it). Jobs of two workers are created in waves against the real
-API server; a third of each wave is deleted at once, the others when they train. After each wave, when nothing is left of
-it, the operator is looked at: its memory, tasks, threads, open files and series must be what they were.
+API server; a third of each wave is deleted at once, the others when they train. After each wave, when nothing is left
+of it, the operator is looked at: its memory, tasks, threads, open files and series must be what they were.
 """
 
 from __future__ import annotations
