@@ -23,7 +23,7 @@ from .serving import HOST
 
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.05, 2.0
 _INTERVAL = re.compile(rb'"reportSeconds":([0-9.]+)')
-_DIALS_AT_ONCE = 32
+_DIALS_AT_ONCE = 256
 _OPEN_SECONDS = 10.0
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from omnilearn_core.api import messages
@@ -65,9 +66,7 @@ class Driver:
         nonce: str,
     ) -> None:
         self.settings, self._wire, self._tell = settings, wire, tell
-        self.crowd: Callable[[], int] = lambda: 0
-        """How many workers there are, of all jobs."""
-
+        self._crowd: Callable[[], int] = lambda: 0
         self.state = membership.State(settings, nonce, term)
         self.control = Control(settings)
         self.measured: dict[str, WorkerReport] = {}
@@ -85,11 +84,16 @@ class Driver:
         self._looked: float | None = None
         self._pause = 0.0
 
+    def among(self, crowd: Callable[[], int], return_seconds: float) -> None:
+        """Take in how many workers there are, of all jobs, and how long it may take until all of them are back."""
+        self._crowd = crowd
+        self.state = replace(self.state, return_seconds=return_seconds)
+
     @property
     def report_seconds(self) -> float:
         """How often a worker should report."""
         longest = self.settings.silent_after / _REPORTS_BEFORE_SILENCE
-        return max(1.0, min(round(max(len(self.state.workers), self.crowd()) / _REPORTS_PER_SECOND, 1), longest))
+        return max(1.0, min(round(max(len(self.state.workers), self._crowd()) / _REPORTS_PER_SECOND, 1), longest))
 
     def connected(self, worker: str, connection: int, attempt: int, now: float) -> None:
         """Take in a new connection and welcome it."""

@@ -74,9 +74,12 @@ class Coordinator:
         app.cleanup_ctx.append(self._running)
         return app
 
-    def among(self, crowd: Callable[[], int]) -> None:
-        """Have workers report less often the more of them, of all jobs, there are."""
-        self._driver.crowd = crowd
+    def among(self, crowd: Callable[[], int], return_seconds: float) -> None:
+        """Have workers report less often the more of them, of all jobs, there are.
+
+        If all of them come back at once, it may take so many seconds until a job is whole again.
+        """
+        self._driver.among(crowd, return_seconds)
 
     def begin(self) -> None:
         """Begin to drive the job; whoever serves many jobs calls this, and `serve_worker` for each connection."""

@@ -17,6 +17,7 @@ from omnilearn_core.api.job import OmniLearnJob
 
 from .credentials import PodCredentials, Reviews
 from .logs import on_behalf_of
+from .pace import return_seconds
 from .registry import Key, Registry
 from .reign import Reign
 
@@ -68,7 +69,7 @@ class Coordinators:
             may_speak=self._reign.holds,
             on_happening=lambda happening: self._tell(key, happening),
         )
-        coordinator.among(lambda: self.connected)
+        coordinator.among(lambda: self.connected, return_seconds(self._registry.pod_count))
         coordinator.begin()
         self._running[key] = uid, settings, coordinator
 

@@ -74,7 +74,7 @@ class Loop:
 
     @property
     def _pace(self) -> Pace:
-        return pace_for(len(self._registry.jobs))
+        return pace_for(len(self._registry.jobs), self._registry.pod_count)
 
     def touch(self, key: Key, seconds: float = _TOGETHER_SECONDS) -> None:
         """Have a job looked at soon."""

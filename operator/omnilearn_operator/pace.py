@@ -11,6 +11,9 @@ from dataclasses import dataclass
 # The most of each that all jobs together may cause in a second.
 _LOOKS, _STATUSES, _SHARES, _EVENTS, _RESYNCS = 100.0, 40.0, 5.0, 20.0, 10.0
 
+# So many workers come back in a second to an operator that has just started, and share it with everybody else.
+_COME_BACK = 100.0
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -31,9 +34,12 @@ class Pace:
     resync: float = 60.0
     """Between lists of what the watch should have told."""
 
+    takeover: float = 20.0
+    """How long an operator that has just started believes what its predecessor has said of a job."""
 
-def pace_for(jobs: int) -> Pace:
-    """Return the pace for so many jobs."""
+
+def pace_for(jobs: int, pods: int = 0) -> Pace:
+    """Return the pace for so many jobs with so many pods in all."""
     few = Pace()
     return Pace(
         look=max(few.look, jobs / _LOOKS),
@@ -41,4 +47,10 @@ def pace_for(jobs: int) -> Pace:
         shares=max(few.shares, jobs / _SHARES),
         plans=max(few.plans, jobs / _EVENTS),
         resync=max(few.resync, jobs / _RESYNCS),
+        takeover=max(few.takeover, 10.0 + return_seconds(pods)),
     )
+
+
+def return_seconds(pods: int) -> float:
+    """Return how long it may take until the workers of so many pods are back."""
+    return pods / _COME_BACK

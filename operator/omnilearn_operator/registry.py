@@ -45,6 +45,11 @@ class Registry:
         """All jobs."""
         return self._jobs
 
+    @property
+    def pod_count(self) -> int:
+        """How many pods there are, of all jobs."""
+        return len(self._versions)
+
     def pods(self, key: Key) -> tuple[Pod, ...]:
         """Return the pods of a job that belong to it: those of an earlier job of that name do not.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import socket
 import ssl
 import time
 from asyncio import sslproto
@@ -14,8 +15,9 @@ from .metrics import OperatorMetrics
 
 _LONGEST_STANDSTILL = 60.0
 
-# When an operator is replaced, all workers of all jobs come at once.
-_BACKLOG = 4096
+# When an operator is replaced, all workers of all jobs come at once. They are let in a few at a time, first come, first
+# served: if thousands were greeted at once, each would take so long that it has given up before it is its turn.
+_BACKLOG, _AT_ONCE = 4096, 16
 _TLS_BUFFER = 16 * 1024
 
 
@@ -42,8 +44,12 @@ class Servers:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         self._runners.append(runner)
-        await web.TCPSite(runner, None, port, ssl_context=tls, backlog=_BACKLOG).start()
-        return int(runner.addresses[0][1])
+        both = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if both else socket.AF_INET
+        listener = socket.create_server(("", port), family=family, dualstack_ipv6=both)
+        await web.SockSite(runner, listener, ssl_context=tls, backlog=_AT_ONCE).start()
+        listener.listen(_BACKLOG)
+        return int(listener.getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening."""

@@ -20,8 +20,6 @@ from .pace import Pace
 _MOST_MEMBERS, _MOST_DECISIONS, _MOST_LOGGED = 64, 10, 32
 _LONGEST_SENTENCE = 1024
 
-# A new operator knows a running job's members once they have come back to it.
-_TAKEOVER_SECONDS = 20.0
 _ENTERED = (Phase.RUNNING, Phase.REGROUPING, Phase.COMPLETE)
 
 # News is written at once; a step more is not news.
@@ -76,7 +74,7 @@ def members_in(view: JobView | None) -> list[MemberView]:
 def member_count(seen: Seen, book: Book) -> int:
     """Return how many train; an operator that has just started believes its predecessor for a while."""
     counts = book.status.workers
-    fresh = (seen.now - book.since).total_seconds() < _TAKEOVER_SECONDS
+    fresh = (seen.now - book.since).total_seconds() < seen.pace.takeover
     unheard = seen.view is None or seen.view.generation is None
     return counts.members if fresh and unheard and counts is not None else len(members_in(seen.view))
 

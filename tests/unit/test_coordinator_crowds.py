@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from coordination import SETTINGS, running
+from coordination import SETTINGS, Scene, join_of, running
 from omnilearn_coordinator.driver import Driver
 from omnilearn_coordinator.membership import next_look
+from omnilearn_coordinator.membership.actions import Kind
 
 
 class Silence:
@@ -24,7 +27,7 @@ def test_workers_report_less_often_the_more_there_are_but_never_so_that_they_see
     crowd: int, seconds: float
 ) -> None:
     driver = Driver(SETTINGS, Silence(), lambda _: None, term=1, nonce="n")
-    driver.crowd = lambda: crowd
+    driver.among(lambda: crowd, 0.0)
     assert driver.report_seconds == pytest.approx(seconds)
 
 
@@ -43,3 +46,16 @@ def test_a_job_in_which_something_is_under_way_does_not_rest() -> None:
     assert next_look(joining.state, joining.now) == 0.25
     assert next_look(broken.state, broken.now) == pytest.approx(0.1)
     assert next_look(empty.state, empty.now) == 1.0
+
+
+def test_members_that_come_back_in_a_crowd_are_waited_for() -> None:
+    before = running("a", "b", "c").newest
+
+    def back(seconds: float, crowded: float) -> bool:
+        scene = Scene(expected=3)
+        scene.state = replace(scene.state, return_seconds=crowded)
+        scene.joins("a", "b", join=join_of(before, round_=4))
+        scene.passes(seconds)
+        return bool(scene.told(Kind.ADOPTED))
+
+    assert (back(9.0, 0.0), back(11.0, 0.0), back(11.0, 50.0), back(51.0, 50.0)) == (False, True, False, True)

@@ -68,7 +68,11 @@ def test_an_agenda_does_what_a_look_at_all_jobs_would() -> None:
 
 
 def test_few_jobs_have_the_usual_pace() -> None:
-    assert pace_for(0) == pace_for(20) == Pace()
+    assert pace_for(0) == pace_for(20, 100) == Pace()
+
+
+def test_an_operator_that_has_just_started_waits_longer_for_thousands_of_workers() -> None:
+    assert (pace_for(10, 1000).takeover, pace_for(1000, 5000).takeover) == (20.0, 60.0)
 
 
 def test_what_repeats_itself_is_bounded_however_many_jobs_there_are() -> None:
