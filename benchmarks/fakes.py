@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import os
 import subprocess
@@ -26,6 +27,7 @@ from .subject import POD
 MARK = "kwok.x-k8s.io/node"
 PODS_PER_NODE = 1000
 _CRD = Path(__file__).parents[1] / "crds/omnilearn.dev_omnilearnjobs.yaml"
+_ACCOUNT_SECONDS = 30.0
 _NOWHERE = "fake.invalid/trainer:0"
 
 
@@ -141,6 +143,10 @@ async def prepare(cluster: Cluster, namespaces: tuple[str, ...], pods: int) -> b
         made = False
     for each in namespaces:
         await cluster.create("Namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}})
+    async with asyncio.timeout(_ACCOUNT_SECONDS):
+        for each in namespaces:
+            while not await cluster.every("Account", each):  # noqa: ASYNC110 - before that, no pod is taken
+                await asyncio.sleep(0.2)
     await cluster.create("Secret", _certificate(), namespaces[0])
     await cluster.create_all("Node", nodes_for(pods))
     return made
