@@ -19,6 +19,8 @@ from .registry import Key, Registry
 Calls = Mapping[tuple[str, str], int]
 """Calls of the API by verb and kind."""
 
+_VIEWS_AT_ONCE = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -88,7 +90,11 @@ class OperatorMetrics:
         own, shown = self.own_text(), self._shown()
         if shown is None:
             return own
-        views = {tuple(key): view for key, view in shown.views()}
+        views: dict[tuple[str, ...], JobView] = {}
+        for key, view in shown.views():
+            views[tuple(key)] = view
+            if len(views) % _VIEWS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         return own + await asyncio.to_thread(_text_of, views)
 
 
