@@ -18,14 +18,14 @@ _LONGEST_STANDSTILL = 60.0
 # When an operator is replaced, all workers of all jobs come at once. They are let in a few at a time, first come, first
 # served: if thousands were greeted at once, each would take so long that it has given up before it is its turn.
 _BACKLOG, _AT_ONCE = 4096, 16
-_TLS_BUFFER = 16 * 1024
+_TLS_BUFFER = 4 * 1024
 
 
 def make_room() -> None:
     """Let this process have as many connections as it may, and each of them take no more memory than it needs.
 
     Many containers begin with room for 1024 files. asyncio gives every TLS connection a buffer of 256 KiB, and takes as
-    much again for every message; what workers say fits into a record of TLS.
+    much again for every message; what workers say is mostly shorter than one page of memory.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
