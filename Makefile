@@ -6,6 +6,8 @@ READY := .venv/.ready
 STAGES := $(BIN)/python scripts/stages.py
 # Some fixtures take minutes: that is no reason to show where every thread is.
 PATIENTLY := -o faulthandler_timeout=0
+# The last line of `cluster up` is KUBECONFIG=<path>.
+ON_CLUSTER = export PYTHONPATH=tests && export $$($(BIN)/python -m cluster up | tail -n 1) && $(BIN)/python
 CRD := crds/omnilearn.dev_omnilearnjobs.yaml
 
 # A virtual environment from elsewhere (a copied or moved tree) would run the code from there: make it anew.
@@ -17,7 +19,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint format generate bench chaos chaos-cluster lock clean cluster-up cluster-down images install e2e \
+.PHONY: help demo check test lint format generate bench chaos chaos-cluster scale churn lock clean cluster-up cluster-down images install e2e \
 	stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-exact stage-chaos stage-apiserver \
 	stage-bench stage-demo stage-e2e
 
@@ -53,6 +55,12 @@ chaos: $(READY) ## A thousand seeded faults against real processes
 
 chaos-cluster: $(READY) ## A hundred seeded faults against a real job on real pods (FAULTS, SEED); figures and a picture in out/
 	@FAULTS=$${FAULTS:-100} $(BIN)/pytest $(PATIENTLY) tests/e2e/test_chaos.py
+
+scale: $(READY) ## A thousand jobs on the cluster, with pods that kwok plays; figures and a picture in out/
+	@$(ON_CLUSTER) -m benchmarks.scale --json out/scale.json --plot out/scale.png
+
+churn: $(READY) ## Two thousand jobs that come and go on the cluster: what is left of them?
+	@$(ON_CLUSTER) -m benchmarks.churn --json out/churn.json --plot out/churn.png
 
 cluster-up: $(READY) ## A real Kubernetes cluster for tests and for trying things; the last line is KUBECONFIG=<path>
 	@PYTHONPATH=tests $(BIN)/python -m cluster up

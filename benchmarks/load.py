@@ -39,8 +39,12 @@ class Line(asyncio.Protocol):
         self.open = False
         self.sent: deque[float] = deque()
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
-        self._upgraded = False
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget the connection before this one."""
+        self.sent.clear()
+        self._buffer, self._upgraded = bytearray(), False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask for a WebSocket."""
@@ -63,6 +67,7 @@ class Line(asyncio.Protocol):
                 return
             if b" 101 " not in head.split(b"\r\n")[0]:
                 self.fleet.fail(f"{self.name} was refused: {(head + rest)[:300]!r}")
+                self.close()
                 return
             self._upgraded, self._buffer = True, bytearray(rest)
         for kind, payload in frames.decode(self._buffer):
@@ -187,7 +192,7 @@ class Fleet:
         ).encode()
 
     def _replied(self, line: Line, payload: bytes) -> None:
-        if line is not self.lead:
+        if line is not self.lead and line.sent:
             now = self.clock()
             self.on_reply(line, now - line.sent.popleft())
         found = _PLAN.search(payload, 0, _HEAD_BYTES)

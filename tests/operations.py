@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -129,6 +129,9 @@ class MemoryApi:
         self._note("list", kind, selector)
         items = [deepcopy(found) for (what, _), found in self.objects.items() if what == kind]
         return {"metadata": {"resourceVersion": "1"}, "items": items}
+
+    async def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+        yield (await self.every(kind, namespace, selector))["items"]
 
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         kind, name = manifest["kind"], manifest.get("metadata", {}).get("name", "")

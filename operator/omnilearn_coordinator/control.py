@@ -22,8 +22,8 @@ from omnilearn_core.control.tail import tail_samples
 from .membership.generation import Generation
 from .settings import JobSettings
 
-# A period ends when everybody has measured something, or after so long if anybody has.
-PERIOD_SECONDS = 2.0
+# A period ends when everybody has measured something, or after so many pauses between reports if anybody has.
+_PERIOD_REPORTS = 2.0
 _KEPT_DECISIONS = 10
 
 # What a step may take. A worker can claim anything between 0 and for ever; what a law learns from that must be numbers.
@@ -130,11 +130,16 @@ class Control:
         measured.seconds += report.steps * min(max(report.compute_seconds, _SHORTEST_STEP), _LONGEST_STEP)
         measured.ended = now
 
-    def look(self, now: float) -> Plan | None:
-        """Return a new plan if a period has ended and the law wants one."""
+    @property
+    def is_complete(self) -> bool:
+        """Whether all members have measured something in this period."""
+        return len(self._measured) >= len(self._members) > 0
+
+    def look(self, now: float, report_seconds: float = 1.0) -> Plan | None:
+        """Return a new plan if a period has ended and the law wants one; members report every so many seconds."""
         if self.plan is None or not self._measured:
             return None
-        if len(self._measured) < len(self._members) and now - self._period_begun < PERIOD_SECONDS:
+        if not self.is_complete and now - self._period_begun < _PERIOD_REPORTS * report_seconds:
             return None
         self._step_seconds = max(m.seconds / m.steps for m in self._measured.values())
         reports = tuple(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from omnilearn_core.api import messages
@@ -34,8 +35,10 @@ logger = logging.getLogger(__name__)
 # A tick that comes later than this was held up: the time does not count as anybody's silence.
 _HELD_UP_SECONDS = 1.0
 
-# Beyond so many members, everybody reports less often.
+# Beyond so many workers, of all jobs together, everybody reports less often; but so often that a lost report or two
+# are not taken for silence.
 _REPORTS_PER_SECOND = 500.0
+_REPORTS_BEFORE_SILENCE = 3.0
 
 # As many names of logged values as one report may have
 _MOST_LOGGED = 64
@@ -57,9 +60,16 @@ class Driver:
     """One job: its membership, its control, and the newest report of each worker."""
 
     def __init__(
-        self, settings: JobSettings, wire: Wire, tell: Callable[[Happening], None], *, term: int, nonce: str
+        self,
+        settings: JobSettings,
+        wire: Wire,
+        tell: Callable[[Happening], None],
+        *,
+        term: int,
+        nonce: str,
     ) -> None:
         self.settings, self._wire, self._tell = settings, wire, tell
+        self._crowd: Callable[[], int] = lambda: 0
         self.state = membership.State(settings, nonce, term)
         self.control = Control(settings)
         self.measured: dict[str, WorkerReport] = {}
@@ -72,16 +82,21 @@ class Driver:
         self._heard: dict[str, tuple[events.Heard, float]] = {}
         self._memory_bounds: dict[str, int] = {}
         self._joins: dict[str, messages.Join] = {}
-        self._replies: dict[tuple[GenerationId, int | None], str] = {}
+        self._replies: dict[tuple[GenerationId, int | None, float], str] = {}
         self._assignments: dict[GenerationId, str] = {}
         self._looked: float | None = None
         self._pause = 0.0
 
+    def among(self, crowd: Callable[[], int], return_seconds: float) -> None:
+        """Take in how many workers there are, of all jobs, and how long it may take until all of them are back."""
+        self._crowd = crowd
+        self.state = replace(self.state, return_seconds=return_seconds)
+
     @property
     def report_seconds(self) -> float:
         """How often a worker should report."""
-        newest = self.state.newest
-        return max(1.0, (len(newest.members) if newest else 0) / _REPORTS_PER_SECOND)
+        longest = self.settings.silent_after / _REPORTS_BEFORE_SILENCE
+        return max(1.0, min(round(max(len(self.state.workers), self._crowd()) / _REPORTS_PER_SECOND, 1), longest))
 
     def connected(self, worker: str, connection: int, attempt: int, now: float) -> None:
         """Take in a new connection and welcome it."""
@@ -116,10 +131,10 @@ class Driver:
         return True
 
     def said(self, worker: str, connection: int, message: FromWorker, now: float) -> bool:
-        """Take in a message; return whether it is time to `look`, which a report alone is no reason for."""
+        """Take in a message; return whether it is time to `look`: a report is only the last one of a period."""
         if isinstance(message, WorkerReport):
             self._reported(worker, connection, message, now)
-            return False
+            return self.control.is_complete
         if isinstance(message, messages.Join):
             self._joins[worker] = message
             self.control.know_quota(worker, message.cpu_quota)
@@ -230,7 +245,7 @@ class Driver:
         newer = plan is not None and plan.generation == report.generation and plan.version > report.plan_version
         if worker == self.control.lead and plan is not None and plan.generation == report.generation:
             return to_frame(self._message(report.generation, plan if newer else None, self.control.state_to_keep()))
-        key = (report.generation, plan.version if plan and newer else None)
+        key = (report.generation, plan.version if plan and newer else None, self.report_seconds)
         frame = self._replies.get(key)
         if frame is None:
             # Many thousand answers are alike: only the first is put into words.
@@ -248,7 +263,7 @@ class Driver:
         )
 
     def _plan(self, now: float) -> None:
-        plan = self.control.look(now)
+        plan = self.control.look(now, self.report_seconds)
         lead = self.control.lead
         if plan is None or lead is None:
             return

@@ -33,6 +33,9 @@ class Listener:
         heard: limits.Allowance,
     ) -> None:
         self._driver, self._refusals, self._news, self._clock, self._heard = driver, refusals, news, clock, heard
+        self.reports = 0
+        """How many reports were taken in."""
+
         self.holds_back = True
         """Those who say too much are held back."""
 
@@ -81,6 +84,7 @@ class Listener:
             sentence = f"{worker} cannot report for {message.worker}: a worker can speak only for itself"
             self._refuse(connection, Refusal.WORKER, sentence)
             return
+        self.reports += isinstance(message, WorkerReport)
         if self._driver.said(worker, connection.number, message, self._clock()):
             self._news()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -15,7 +16,9 @@ from .refusals import Refusal, RefusedRequest, refuse
 # How long somebody may take to ask for something, and for TLS before that
 _ASK_SECONDS = 10.0
 _MOST_WAITING = 1024
-_BACKLOG = 512
+# When an operator is replaced, all workers of all jobs come at once. They are let in a few at a time, first come, first
+# served: if thousands were greeted at once, each would take so long that it has given up before it is its turn.
+_BACKLOG, _AT_ONCE = 4096, 16
 
 Count = Callable[[Refusal, str], None]
 """What is told of a refusal."""
@@ -94,18 +97,20 @@ class Reception:
             raise RuntimeError("the application was not set up")
         seconds = None if tls is None else self.ask_seconds
         try:
+            listener = _listener(host, port)
             self._listening = await loop.create_server(
                 lambda: Visitor(self, server, loop),
-                host,
-                port,
+                sock=listener,
                 ssl=tls,
                 ssl_handshake_timeout=seconds,
-                backlog=_BACKLOG,
+                backlog=_AT_ONCE,
             )
+            # asyncio takes one number for how many it accepts at once and for how many may wait.
+            listener.listen(_BACKLOG)
         except OSError:
             await self._runner.cleanup()
             raise
-        return int(self._listening.sockets[0].getsockname()[1])
+        return int(listener.getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening, and end what is open."""
@@ -148,3 +153,13 @@ class Reception:
             sentence = _SENTENCES.get(error.status, _NO_WEBSOCKET)
             self.count(Refusal.HTTP, sentence)
             raise refuse(error.status, sentence, Refusal.HTTP) from None
+
+
+def _listener(host: str | None, port: int) -> socket.socket:
+    """Return a socket that listens on one address, or on all."""
+    if host is None:
+        both = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if both else socket.AF_INET
+        return socket.create_server(("", port), family=family, dualstack_ipv6=both)
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    return socket.create_server((host, port), family=family)

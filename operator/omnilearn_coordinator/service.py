@@ -51,7 +51,8 @@ class Coordinator:
         on_happening: Callable[[Happening], None] | None = None,
     ) -> None:
         self._settings, self._credentials, self._clock, self._may_speak = settings, credentials, clock, may_speak
-        self._driver = Driver(settings, self, on_happening or (lambda _: None), term=term, nonce=secrets.token_hex(4))
+        tell, nonce = on_happening or (lambda _: None), secrets.token_hex(4)
+        self._driver = Driver(settings, self, tell, term=term, nonce=nonce)
         self._metrics = Metrics(self.snapshot)
         self._numbers = itertools.count(1)
         self._open: dict[int, Connection] = {}
@@ -78,6 +79,13 @@ class Coordinator:
         app.router.add_get("/healthz", self._serve_health)
         app.cleanup_ctx.append(self._running)
         return app
+
+    def among(self, crowd: Callable[[], int], return_seconds: float) -> None:
+        """Have workers report less often the more of them, of all jobs, there are.
+
+        If all of them come back at once, it may take so many seconds until a job is whole again.
+        """
+        self._driver.among(crowd, return_seconds)
 
     def begin(self) -> None:
         """Begin to drive the job; whoever serves many jobs calls this, and `serve_worker` for each connection."""
@@ -115,6 +123,17 @@ class Coordinator:
         for each in leaving:
             if self._driver.retire(each.worker, each.attempt, why, self._clock()):
                 self._look_soon()
+
+    @property
+    def reports(self) -> int:
+        """How many reports were taken in."""
+        return self._listener.reports
+
+    @property
+    def members(self) -> int:
+        """How many members train now."""
+        standing = self._driver.state.standing
+        return 0 if standing is None else len(standing.entered)
 
     def snapshot(self) -> JobView:
         """Return the job as it is now."""
@@ -205,7 +224,10 @@ class Coordinator:
         socket = web.WebSocketResponse(
             heartbeat=self._settings.silent_after, max_msg_size=LARGEST_MESSAGE, compress=False, autoping=False
         )
-        await socket.prepare(request)
+        try:
+            await socket.prepare(request)
+        except ConnectionError:
+            return socket  # it has hung up while it was asked who it is
         # Taken now: a connection that is gone has no transport any more.
         connection = Connection(
             next(self._numbers), identity, socket, request.transport, limits.of_a_worker(self._clock())

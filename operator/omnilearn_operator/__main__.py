@@ -14,6 +14,7 @@ from .leadership import Timing
 from .logs import log_as
 from .patience import StartError
 from .running import Operator
+from .serving import make_room
 from .settings import BadSettingError, OperatorSettings
 
 
@@ -33,6 +34,7 @@ def main() -> int:
     try:
         chosen = settings.read()
         log_as(chosen.log_format)
+        make_room()
         asyncio.run(run(chosen))
     except (BadSettingError, StartError, CertificateError, ApiError) as error:
         sys.stderr.write(f"omnilearn-operator: {error}\n")

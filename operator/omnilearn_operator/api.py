@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from omnilearn_core.api import names
@@ -82,6 +82,10 @@ class Api(Protocol):
         """Return the list of a kind, in a namespace or in all of them."""
         ...
 
+    def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+        """Yield the same list in pieces: a whole one of thousands of pods would take hundreds of megabytes."""
+        ...
+
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create an object, or only have it checked strictly."""
         ...
@@ -97,6 +101,17 @@ class Api(Protocol):
     async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
         """Delete just this object; nothing happens if it is gone."""
         ...
+
+
+class Counted:
+    """The calls of a process, by verb and kind."""
+
+    def __init__(self) -> None:
+        self.calls: dict[tuple[str, str], int] = {}
+
+    def count(self, verb: str, kind: str) -> None:
+        """Count a call."""
+        self.calls[verb, kind] = self.calls.get((verb, kind), 0) + 1
 
 
 def path_of(manifest: Mapping[str, Any], *, named: bool) -> str:

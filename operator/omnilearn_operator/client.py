@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,9 +14,10 @@ import aiohttp
 from kubernetes.aio import client, config
 from kubernetes.aio.client import rest
 
-from .api import FIELD_MANAGER, UNREACHABLE, ApiError, Manifest, error_of, path_of, path_to, version_of
+from .api import FIELD_MANAGER, UNREACHABLE, ApiError, Counted, Manifest, error_of, path_of, path_to, version_of
 
 _SECONDS = 20.0
+_PAGE = 250
 _MERGE = "application/merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
@@ -28,6 +29,11 @@ class _Connections(rest.RESTClientObject):
     def __init__(self, configuration: client.Configuration, seconds: float) -> None:
         super().__init__(configuration)
         self._milliseconds = int(1000 * seconds)
+
+    def _create_pool_manager(self) -> aiohttp.ClientSession:
+        # The client's own session asks the environment for proxies and .netrc, in a thread, before every single call.
+        # kopf's watch does not go through a proxy either.
+        return aiohttp.ClientSession(connector=self._create_connector())
 
     def _create_connector(self) -> aiohttp.TCPConnector:
         return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, socket_factory=self._socket)
@@ -44,6 +50,7 @@ class Client:
 
     def __init__(self, configuration: client.Configuration, arrival_seconds: float) -> None:
         self._configuration = configuration
+        self.counted = Counted()
         self._client = client.ApiClient(configuration)
         self._client.rest_client = _Connections(configuration, arrival_seconds)
 
@@ -66,16 +73,31 @@ class Client:
 
     async def get(self, kind: str, namespace: str, name: str, version: str = "") -> Manifest:
         """Return an object."""
+        self.counted.count("get", kind)
         return await self._call("GET", path_to(version or version_of(kind), kind, namespace, name))
 
     async def every(self, kind: str, namespace: str, selector: str = "", fields: str = "") -> Manifest:
         """Return the list of a kind, in a namespace or in all of them."""
+        self.counted.count("list", kind)
         chosen = {"labelSelector": selector, "fieldSelector": fields}
         query = {name: value for name, value in chosen.items() if value}
         return await self._call("GET", path_to(version_of(kind), kind, namespace), query=query)
 
+    async def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+        """Yield the same list in pieces."""
+        query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
+        while True:
+            self.counted.count("list", kind)
+            found = await self._call("GET", path_to(version_of(kind), kind, namespace), query=query)
+            yield found.get("items", [])
+            token = found.get("metadata", {}).get("continue")
+            if not token:
+                return
+            query["continue"] = str(token)
+
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create an object, or only have it checked strictly."""
+        self.counted.count("try" if dry_run else "create", manifest["kind"])
         query = {"fieldManager": FIELD_MANAGER}
         if dry_run:
             query |= {"dryRun": "All", "fieldValidation": "Strict"}
@@ -83,16 +105,19 @@ class Client:
 
     async def apply(self, manifest: Manifest) -> Manifest:
         """Make an object so, by server-side apply."""
+        self.counted.count("apply", manifest["kind"])
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return await self._call("PATCH", path_of(manifest, named=True), manifest, content=_APPLY, query=query)
 
     async def patch(self, kind: str, namespace: str, name: str, body: Manifest, *, status: bool = False) -> Manifest:
         """Merge something into an object, or into its status."""
+        self.counted.count("status" if status else "patch", kind)
         path = path_to(version_of(kind), kind, namespace, name) + ("/status" if status else "")
         return await self._call("PATCH", path, body, content=_MERGE, query={"fieldManager": FIELD_MANAGER})
 
     async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
         """Delete just this object; nothing happens if it is gone, or is another by now."""
+        self.counted.count("delete", kind)
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
         try:
             await self._call("DELETE", path_to(version_of(kind), kind, namespace, name), body)

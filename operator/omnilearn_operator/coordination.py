@@ -17,6 +17,7 @@ from omnilearn_core.api.job import OmniLearnJob
 
 from .credentials import PodCredentials, Reviews
 from .logs import on_behalf_of
+from .pace import return_seconds
 from .registry import Key, Registry
 from .reign import Reign
 
@@ -33,6 +34,19 @@ class Coordinators:
         self._running: dict[Key, tuple[str, JobSettings, Coordinator]] = {}
         self.refusals = Refusals("no job of ours")
         """What was refused before anybody knew for which job it was meant."""
+        self._past_reports = 0
+        self.connected = 0
+        """How many workers are connected."""
+
+    @property
+    def members(self) -> int:
+        """How many workers train."""
+        return sum(coordinator.members for _, _, coordinator in self._running.values())
+
+    @property
+    def reports(self) -> int:
+        """How many reports were taken in."""
+        return self._past_reports + sum(coordinator.reports for _, _, coordinator in self._running.values())
 
     def app(self) -> web.Application:
         """Return the application that workers connect to."""
@@ -57,6 +71,7 @@ class Coordinators:
             may_speak=self._reign.holds,
             on_happening=lambda happening: self._tell(key, happening),
         )
+        coordinator.among(lambda: self.connected, return_seconds(self._registry.pod_count))
         coordinator.begin()
         self._running[key] = uid, settings, coordinator
 
@@ -75,6 +90,7 @@ class Coordinators:
         """Stop the coordinator of a job, if it has one."""
         running = self._running.pop(key, None)
         if running is not None:
+            self._past_reports += running[2].reports
             await running[2].stop()
 
     async def stop_all(self) -> None:
@@ -97,7 +113,11 @@ class Coordinators:
         running = self._running.get(key)
         if running is not None:
             on_behalf_of(key)
-            return await running[2].serve_worker(request)
+            self.connected += 1
+            try:
+                return await running[2].serve_worker(request)
+            finally:
+                self.connected -= 1
         error = self._without(key)
         self.refusals.count(error.kind, error.sentence)
         raise error

@@ -25,6 +25,21 @@ _GOOD_SECONDS = 60.0
 _END_SECONDS = 10.0
 
 
+class _NoDifferences(kopf.DiffBaseStorage):
+    """Keeps kopf from comparing objects with what they were: nobody asks for it, and it would copy each of them."""
+
+    def build(self, **_: Any) -> Any:
+        """Return nothing to compare."""
+        return {}
+
+    def fetch(self, **_: Any) -> Any:
+        """Return nothing."""
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Keep nothing."""
+
+
 async def watch(registry: Registry, loop: Loop, namespaces: Collection[str], take_signals: Callable[[], None]) -> None:
     """Watch jobs and pods until this is cancelled; what ends kopf, such as an unexpected 410, only begins it anew."""
     failures = 0
@@ -72,13 +87,17 @@ def handlers_of(registry: Registry, loop: Loop) -> kopf.OperatorRegistry:
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=known)
     async def see_job(event: kopf.RawEvent, **_: Any) -> None:
-        loop.touch(registry.see_job(event["object"], gone=event["type"] == "DELETED"))
+        gone = event["type"] == "DELETED"
+        if gone or registry.is_news(event["object"]):
+            loop.touch(registry.see_job(event["object"], gone=gone))
 
     @kopf.on.event("", "v1", "pods", labels={names.MANAGED_LABEL: "true"}, registry=known)
     async def see_pod(event: kopf.RawEvent, **_: Any) -> None:
-        key = registry.see_pod(event["object"], gone=event["type"] == "DELETED")
-        if key is not None:
-            loop.touch(key)
+        gone = event["type"] == "DELETED"
+        if gone or registry.is_news(event["object"]):
+            key = registry.see_pod(event["object"], gone=gone)
+            if key is not None:
+                loop.touch(key)
 
     return known
 
@@ -106,5 +125,6 @@ def watch_settings() -> kopf.OperatorSettings:
     settings.queueing.error_delays = [1, 2, 5, 10, 30, 60]
     settings.persistence.finalizer = f"{names.GROUP}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=names.GROUP)
+    settings.persistence.diffbase_storage = _NoDifferences()
+    settings.queueing.idle_timeout = 1.0  # of the task that each object has while something happens to it
     return settings

@@ -69,7 +69,20 @@ class Leader:
     @property
     def shown(self) -> Shown:
         """What its metrics show."""
-        return Shown(self._registry, self._coordinators.views, self._loop.retries, self._coordinators.refusals.counts)
+        loop, coordinators, recorder = self._loop, self._coordinators, self._recorder
+        return Shown(
+            self._registry,
+            coordinators.views,
+            loop.retries,
+            coordinators.refusals.counts,
+            loop.looks,
+            loop.waiting,
+            coordinators.connected,
+            coordinators.members,
+            coordinators.reports,
+            recorder.waiting,
+            recorder.dropped,
+        )
 
     async def run(self) -> None:
         """Serve and watch until this is cancelled, or kopf is told to end by a signal."""

@@ -14,6 +14,7 @@ from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_core.endings import back_off
 
 from . import notes
+from .agenda import Agenda
 from .api import Api, ApiError, Manifest
 from .book import Book, opened
 from .coordination import Coordinators
@@ -21,6 +22,7 @@ from .doubts import Doubts
 from .executor import Executor
 from .logs import on_behalf_of
 from .news import News
+from .pace import Pace, pace_for
 from .reconcile import decide
 from .recorder import Recorder
 from .registry import Key, Registry
@@ -30,9 +32,6 @@ logger = logging.getLogger(__name__)
 
 # Events that come together are looked at together.
 _TOGETHER_SECONDS = 0.05
-# While a job trains, its shares and its progress are looked at so often.
-_TRAINING_SECONDS = 1.0
-_RESYNC_SECONDS = 60.0
 # The watch begins with a list of its own, a moment after the first: of what goes in between, nobody tells.
 _FIRST_RESYNC_SECONDS = 5.0
 # A job that gets pods was asked for so lately.
@@ -56,7 +55,7 @@ class Loop:
     ) -> None:
         self._api, self._registry, self._coordinators, self._executor = api, registry, coordinators, executor
         self._recorder, self._authorities = recorder, authorities
-        self._due: dict[Key, float] = {}
+        self._agenda = Agenda()
         self._books: dict[Key, tuple[str, Book]] = {}
         self._passes: dict[Key, asyncio.Task[None]] = {}
         self._failures: dict[Key, int] = {}
@@ -64,17 +63,30 @@ class Loop:
         self._listed: dict[Key, float] = {}
         self._asked: dict[Key, float] = {}
         self._wake = asyncio.Event()
+        self._sleeps_until = 0.0
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
         self.looked = time.monotonic()
         """When the loop last went round."""
 
-        self.retries = 0
+        self.looks, self.retries = 0, 0
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs are due and wait for their turn."""
+        return max(0, len(self._passes) - _MOST_AT_ONCE)
+
+    @property
+    def _pace(self) -> Pace:
+        return pace_for(len(self._registry.jobs), self._registry.pod_count)
 
     def touch(self, key: Key, seconds: float = _TOGETHER_SECONDS) -> None:
         """Have a job looked at soon."""
         due = time.monotonic() + seconds
-        if due < self._due.get(key, float("inf")):
-            self._due[key] = due
+        if self._agenda.want(key, due):
+            self._wake_for(due)
+
+    def _wake_for(self, due: float) -> None:
+        if due < self._sleeps_until:
             self._wake.set()
 
     def tell(self, key: Key, happening: Happening) -> None:
@@ -93,10 +105,12 @@ class Loop:
         """List all jobs and pods, before anybody asks for them."""
         selector = f"{names.MANAGED_LABEL}=true"
         for namespace in namespaces or ("",):
-            for manifest in (await self._api.every(names.KIND, namespace)).get("items", []):
-                self.touch(self._registry.see_job(_whole(manifest)))
-            for manifest in (await self._api.every("Pod", namespace, selector)).get("items", []):
-                self._registry.see_pod(manifest)
+            async for page in self._api.pages(names.KIND, namespace):
+                for manifest in page:
+                    self.touch(self._registry.see_job(_whole(manifest)))
+            async for page in self._api.pages("Pod", namespace, selector):
+                for manifest in page:
+                    self._registry.see_pod(manifest)
 
     async def run(self) -> None:
         """Look at jobs for ever; when this is cancelled, nothing of it goes on."""
@@ -109,16 +123,13 @@ class Loop:
     async def _go_round(self) -> None:
         while True:
             self.looked = now = time.monotonic()
-            ready = [key for key, due in self._due.items() if due <= now and key not in self._passes]
-            for key in ready:
-                del self._due[key]
-                task = asyncio.create_task(self._guarded(key), name=f"look at {key}")
-                self._passes[key] = task
-            waiting = [due for key, due in self._due.items() if key not in self._passes]
-            pause = min([1.0, *(due - now for due in waiting)])
+            for key in self._agenda.begin(now):
+                self._passes[key] = asyncio.create_task(self._guarded(key), name=f"look at {key}")
+            pause = max(min(1.0, self._agenda.next_due() - now), 0.01)
+            self._sleeps_until = now + pause
             self._wake.clear()
             try:
-                await asyncio.wait_for(self._wake.wait(), max(pause, 0.01))
+                await asyncio.wait_for(self._wake.wait(), pause)
             except TimeoutError:
                 continue
 
@@ -136,7 +147,8 @@ class Loop:
             again = self._after_trouble(key, "an error of the operator's own")
         finally:
             self._passes.pop(key, None)
-            self._wake.set()
+            self._agenda.end(key)
+            self._wake_for(self._agenda.next_due())
         if again is not None:
             self.touch(key, again)
 
@@ -154,9 +166,9 @@ class Loop:
         """
         now = time.monotonic()
         doubtful = self._doubts.due(key, self._registry.pods(key), now)
-        listed = self._listed.setdefault(key, now - _RESYNC_SECONDS + _FIRST_RESYNC_SECONDS)
-        recent = now - listed < _RESYNC_SECONDS
-        if (recent and not doubtful) or key not in self._registry.jobs:
+        pause = self._pace.resync
+        listed = self._listed.setdefault(key, now - pause + max(_FIRST_RESYNC_SECONDS, pause / 12))
+        if (now - listed < pause and not doubtful) or key not in self._registry.jobs:
             return
         await self._ask(key)
         if key not in self._registry.jobs:
@@ -193,17 +205,18 @@ class Loop:
         if job is None or not job.spec.ours:
             await self._forget(key)
             return None
-        now = datetime.now(UTC)
+        self.looks += 1
+        now, pace = datetime.now(UTC), self._pace
         uid, book = self._books.get(key, ("", None))
         if book is None or uid != job.metadata.uid:
             book = opened(job, now)
         pods = self._registry.pods(key)
-        decision = decide(Seen(job, pods, self._coordinators.view(key), now), book, self._authorities())
+        decision = decide(Seen(job, pods, self._coordinators.view(key), now, pace), book, self._authorities())
         if decision.create and not await self._is_sure(key):
             return 0.0
         self._books[key] = job.metadata.uid or "", decision.book
         self._registry.forget(key, [pod.uid for pod in pods if pod.gone])  # their ends are in the book now
-        for note in self._news.take(key, time.monotonic()):
+        for note in self._news.take(key, time.monotonic(), pace.plans):
             self._recorder.record(job, note)
         if decision.coordinate:
             await self._coordinators.ensure(key, job)
@@ -216,7 +229,7 @@ class Loop:
             raise errors[0]
         if decision.check:
             return 0.0
-        return min(decision.again, _TRAINING_SECONDS) if decision.coordinate else decision.again
+        return min(decision.again, pace.look) if decision.coordinate else decision.again
 
     async def _forget(self, key: Key) -> None:
         await self._coordinators.stop(key)

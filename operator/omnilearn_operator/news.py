@@ -7,9 +7,6 @@ from omnilearn_core.api.names import Reason
 from .notes import Note
 from .registry import Key
 
-# Shares move a little all the time; status.decisions has the last ten.
-_PLAN_SECONDS = 20.0
-
 
 class News:
     """The news of all jobs."""
@@ -26,10 +23,10 @@ class News:
         else:
             self._waiting.setdefault(key, []).append(note)
 
-    def take(self, key: Key, now: float) -> list[Note]:
-        """Return what should be written down now."""
+    def take(self, key: Key, now: float, plan_seconds: float) -> list[Note]:
+        """Return what should be written down now; of plans one in so many seconds, because shares move all the time."""
         found = self._waiting.pop(key, [])
-        if key in self._plans and now - self._planned.get(key, float("-inf")) >= _PLAN_SECONDS:
+        if key in self._plans and now - self._planned.get(key, float("-inf")) >= plan_seconds:
             self._planned[key] = now
             found.append(self._plans.pop(key))
         return found

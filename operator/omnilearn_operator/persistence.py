@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 from .api import Api, ApiError, Manifest
@@ -40,6 +40,10 @@ class Persistent:
     async def every(self, kind: str, namespace: str, selector: str = "", fields: str = "") -> Manifest:
         """Return the list of a kind, in a namespace or in all of them."""
         return await self._try(lambda: self._api.every(kind, namespace, selector, fields))
+
+    def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+        """Yield the list of a kind piece by piece; who reads it has to begin anew after an error."""
+        return self._api.pages(kind, namespace, selector)
 
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create an object, or only have it checked strictly."""

@@ -28,7 +28,6 @@ from .workforce import Create, Delete, Workforce, staff
 _RESYNC_SECONDS = 45.0
 _SETTLED_SECONDS = 20.0
 _EXPIRE_AGAIN_SECONDS = 5.0
-_ANNOTATE_SECONDS = 5.0
 _FALSE = ConditionStatus.FALSE
 
 
@@ -183,7 +182,7 @@ def _goes(pod: Pod, policy: CleanPods) -> bool:
 def _annotations(seen: Seen, book: Book, authorities: str) -> tuple[Annotate, ...]:
     """Return the pods whose annotations do not say what is so; shares that only move a little can wait."""
     shares = _shares(seen.view)
-    soon = book.annotated is None or (seen.now - book.annotated).total_seconds() >= _ANNOTATE_SECONDS
+    soon = book.annotated is None or (seen.now - book.annotated).total_seconds() >= seen.pace.shares
     found = []
     for pod in (each for each in seen.pods if not each.over):
         before, now = pod.assigned, shares.get((pod.worker, pod.attempt), pod.assigned)
@@ -208,7 +207,7 @@ def _shares(view: JobView | None) -> dict[tuple[str, int], Assigned]:
 def _writing(decision: Decision, seen: Seen, facts: Facts) -> Decision:
     book = decision.book
     status = status_of(seen, book, facts)
-    wait = 0.0 if book.unsure else due_in(book.status, status, book.written, seen.now)
+    wait = 0.0 if book.unsure else due_in(book.status, status, book.written, seen)
     if wait is None:
         return decision
     # Which attempts have ended is known to whoever comes next before there are others.

@@ -21,18 +21,26 @@ logger = logging.getLogger(__name__)
 
 # So many events of a job and a reason at once, then one in so many seconds
 _BURST, _SECONDS_EACH = 40.0, 5.0
-_MOST_KNOWN = 4000
-_LONGEST_QUEUE = 2000
+_MOST_KNOWN = 20_000
+# What happens to a job is told in its order, by one of so many writers.
+_WRITERS, _LONGEST_QUEUE = 4, 2000
 
 
 class Recorder:
-    """Writes events, one after the other, in a task of its own; one that cannot be written is only logged."""
+    """Writes events, those of a job one after the other, beside all else; one that cannot be written is only logged."""
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._clock = api, clock
         self._counts: dict[str, int] = {}
         self._allowances: dict[tuple[str, str], Allowance] = {}
-        self._waiting: asyncio.Queue[tuple[OmniLearnJob, Note]] = asyncio.Queue(_LONGEST_QUEUE)
+        self._waiting = [asyncio.Queue[tuple[OmniLearnJob, Note]](_LONGEST_QUEUE) for _ in range(_WRITERS)]
+        self.dropped = 0
+        """Events that were not written because too many were waiting."""
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be written."""
+        return sum(queue.qsize() for queue in self._waiting)
 
     def record(self, job: OmniLearnJob, note: Note) -> None:
         """Have an event of a job written; every reason has an allowance of its own.
@@ -41,18 +49,29 @@ class Recorder:
         """
         key = (job.metadata.uid or "", str(note.reason))
         allowance = self._allowances.setdefault(key, Allowance(_BURST, 1.0 / _SECONDS_EACH, self._clock()))
-        if allowance.take(self._clock()) and not self._waiting.full():
-            self._waiting.put_nowait((job, note))
+        if not allowance.take(self._clock()):
+            return
+        queue = self._waiting[hash(key[0]) % _WRITERS]
+        if queue.full():
+            self.dropped += 1
+        else:
+            queue.put_nowait((job, note))
 
     async def run(self) -> None:
         """Write events for ever."""
+        async with asyncio.TaskGroup() as writers:
+            for queue in self._waiting:
+                writers.create_task(self._write_from(queue))
+
+    async def _write_from(self, queue: asyncio.Queue[tuple[OmniLearnJob, Note]]) -> None:
         while True:
-            await self.write(*await self._waiting.get())
-            self._waiting.task_done()
+            await self.write(*await queue.get())
+            queue.task_done()
 
     async def written(self) -> None:
         """Wait until all is written."""
-        await self._waiting.join()
+        for queue in self._waiting:
+            await queue.join()
 
     async def write(self, job: OmniLearnJob, note: Note) -> None:
         """Write an event now."""

@@ -51,6 +51,11 @@ class Registry:
         """All jobs."""
         return self._jobs
 
+    @property
+    def pod_count(self) -> int:
+        """How many pods there are, of all jobs."""
+        return len(self._versions)
+
     def pods(self, key: Key) -> tuple[Pod, ...]:
         """Return the pods of a job that belong to it: those of an earlier job of that name do not.
 
@@ -73,6 +78,15 @@ class Registry:
             await asyncio.wait_for(seen.wait(), seconds)
         self._awaited.pop(uid, None)
         return self.pod(key, uid)
+
+    def is_news(self, manifest: Mapping[str, Any]) -> bool:
+        """Tell whether a job or a pod is not as it is known: of our own writes, the watch tells once more."""
+        metadata = manifest["metadata"]
+        version = _version(metadata)
+        job = self._jobs.get(Key(metadata.get("namespace") or "default", metadata["name"]))
+        if job is not None and job.metadata.uid == metadata.get("uid"):
+            return version != _number(job.metadata.resource_version)
+        return version == 0 or version != self._versions.get(metadata.get("uid", ""))
 
     def see_job(self, manifest: Mapping[str, Any], *, gone: bool = False) -> Key:
         """Take in how a job is now."""

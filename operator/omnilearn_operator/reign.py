@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from .api import Api, ApiError, Manifest
 from .leadership import TERMS_OF_A_REIGN, term_of
@@ -46,6 +46,10 @@ class Fenced:
     async def every(self, kind: str, namespace: str, selector: str = "", fields: str = "") -> Manifest:
         """Return the list of a kind, in a namespace or in all of them."""
         return await self._api.every(kind, namespace, selector, fields)
+
+    def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+        """Yield the same list in pieces."""
+        return self._api.pages(kind, namespace, selector)
 
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create an object, or only have it checked strictly."""

@@ -41,7 +41,7 @@ class Operator:
         self._candidate = Candidate(api, settings.own_namespace, settings.lease, me, timing)
         self._leader: Leader | None = None
         self._life: asyncio.Task[None] | None = None
-        self._metrics = OperatorMetrics(self._shown, lambda: self._candidate.reigns)
+        self._metrics = OperatorMetrics(self._shown, lambda: self._candidate.reigns, lambda: api.counted.calls)
 
     async def run(self) -> None:
         """Lead whenever it can be, until a signal ends it."""
@@ -51,7 +51,7 @@ class Operator:
             servers = Servers()
             stack.push_async_callback(servers.close)
             await servers.serve(health_app(self._looked, self._missing), self._settings.health_port)
-            await servers.serve(metrics_app(self._metrics.text), self._settings.metrics_port)
+            await servers.serve(metrics_app(self._metrics), self._settings.metrics_port)
             await patiently(self._find_crd, self._still_alive)
             while True:
                 await self._lead(await self._candidate.take())

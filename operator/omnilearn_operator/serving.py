@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import resource
 import time
+from asyncio import sslproto
 from collections.abc import Callable
 
 from aiohttp import web
 
+from .metrics import OperatorMetrics
+
 _LONGEST_STANDSTILL = 60.0
+
+_TLS_BUFFER = 4 * 1024
+
+
+def make_room() -> None:
+    """Let this process have as many connections as it may, and each of them take no more memory than it needs.
+
+    Many containers begin with room for 1024 files. asyncio gives every TLS connection a buffer of 256 KiB, and takes as
+    much again for every message; what workers say is mostly shorter than one page of memory.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hasattr(sslproto.SSLProtocol, "max_size"):
+        sslproto.SSLProtocol.max_size = _TLS_BUFFER
 
 
 class Servers:
@@ -30,14 +48,19 @@ class Servers:
             await runner.cleanup()
 
 
-def metrics_app(text: Callable[[], bytes]) -> web.Application:
-    """Return the application that Prometheus asks."""
+def metrics_app(metrics: OperatorMetrics) -> web.Application:
+    """Return the application that Prometheus asks: for everything, or for what has no job's name in it."""
+    headers = {"Content-Type": "text/plain; version=0.0.4"}
 
     async def serve(_: web.Request) -> web.Response:
-        return web.Response(body=text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+        return web.Response(body=await metrics.text(), headers=headers)
+
+    async def serve_own(_: web.Request) -> web.Response:
+        return web.Response(body=metrics.own_text(), headers=headers)
 
     app = web.Application()
     app.router.add_get("/metrics", serve)
+    app.router.add_get("/metrics/operator", serve_own)
     return app
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,18 +15,17 @@ from omnilearn_core.api.status import DecisionStatus, JobStatus, MemberStatus, W
 from .book import Book
 from .conditions import Facts, phase_of, with_times
 from .observed import Pod
+from .pace import Pace
 
 _MOST_MEMBERS, _MOST_DECISIONS, _MOST_LOGGED = 64, 10, 32
 # As many as a job may have workers; those that came first may be of groups that are gone.
 _MOST_ATTEMPTS = 16384
 _LONGEST_SENTENCE = 1024
 
-# A new operator knows a running job's members once they have come back to it.
-_TAKEOVER_SECONDS = 20.0
 _ENTERED = (Phase.RUNNING, Phase.REGROUPING, Phase.COMPLETE)
 
 # News is written at once; a step more is not news.
-_NEWS_SECONDS, _PROGRESS_SECONDS = 1.0, 5.0
+_NEWS_SECONDS = 1.0
 _NEWS = ("phase", "conditions", "workers", "attempts", "start_time", "completion_time", "observed_generation")
 
 
@@ -40,6 +39,7 @@ class Seen:
     """How its coordinator sees it, if it has one."""
 
     now: datetime
+    pace: Pace = field(default_factory=Pace)
 
 
 _ONLY_WHILE_TRAINING = {"members", "samples_per_second", "imbalance_percent", "estimated_completion"}
@@ -76,18 +76,18 @@ def members_in(view: JobView | None) -> list[MemberView]:
 def member_count(seen: Seen, book: Book) -> int:
     """Return how many train; an operator that has just started believes its predecessor for a while."""
     counts = book.status.workers
-    fresh = (seen.now - book.since).total_seconds() < _TAKEOVER_SECONDS
+    fresh = (seen.now - book.since).total_seconds() < seen.pace.takeover
     unheard = seen.view is None or seen.view.generation is None
     return counts.members if fresh and unheard and counts is not None else len(members_in(seen.view))
 
 
-def due_in(before: JobStatus, after: JobStatus, written: datetime | None, now: datetime) -> float | None:
+def due_in(before: JobStatus, after: JobStatus, written: datetime | None, seen: Seen) -> float | None:
     """Return in how many seconds a status should be written; None if there is nothing new in it."""
     if before == after:
         return None
     news = any(getattr(before, name) != getattr(after, name) for name in _NEWS)
-    pause = _NEWS_SECONDS if news else _PROGRESS_SECONDS
-    return 0.0 if written is None else max(0.0, pause - (now - written).total_seconds())
+    pause = _NEWS_SECONDS if news else seen.pace.status
+    return 0.0 if written is None else max(0.0, pause - (seen.now - written).total_seconds())
 
 
 def patch_of(before: JobStatus | None, after: JobStatus) -> dict[str, Any]:

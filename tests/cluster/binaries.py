@@ -81,6 +81,11 @@ def kind(cache: Path) -> Build:
     return _installed(cache, "kind", versions.KIND, "sigs.k8s.io/kind")
 
 
+def kwok(cache: Path) -> Build:
+    """Return the build of kwok, which plays nodes and pods; only what needs thousands of them asks for it."""
+    return _installed(cache, "kwok", versions.KWOK, "sigs.k8s.io/kwok/cmd/kwok")
+
+
 def pause(cache: Path, sources: Path = HERE / "pause") -> Build:
     """Return the build of the process that every pod has, to hold its namespaces."""
     folder = cache / f"pause-{_digest(sources)}"

@@ -6,6 +6,7 @@ KUBERNETES = "v1.35.4"
 HELM = "v3.22.0"
 COREDNS = "v1.14.7"
 KIND = "v0.32.0"
+KWOK = "v0.7.0"
 
 KUBERNETES_PROGRAMS = (
     "kube-apiserver",

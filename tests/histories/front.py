@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -75,6 +75,9 @@ class Front:
             return {"metadata": version, "items": deepcopy(self._store.every(kind, selector))}
 
         return await self._call("list", found)
+
+    async def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+        yield (await self.every(kind, namespace, selector))["items"]
 
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         def create() -> Manifest:

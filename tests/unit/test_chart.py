@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import re
@@ -13,9 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 from scripts.chart import CHART, crd_template, generated, leaves
 
-from omnilearn_operator.metrics import OperatorMetrics, Shown
+from omnilearn_coordinator.metrics import series
+from omnilearn_operator.metrics import Numbers, Shown
 
 ROOT = Path(__file__).parents[2]
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
@@ -36,8 +40,13 @@ def objects(schema: Any, name: str = "") -> Iterator[tuple[str, dict[str, Any]]]
 def metric_names() -> set[str]:
     """Return the names of all series, counters as Prometheus calls them."""
     nobody: Any = SimpleNamespace(jobs={})
-    families = OperatorMetrics(lambda: Shown(nobody, lambda: iter(()), 0, {}), lambda: 0).collect()
+    own = Numbers(lambda: Shown(nobody, lambda: iter(()), 0, {}), lambda: 0, dict)
+    families = asyncio.run(_collected(own)) + list(series({}, ("namespace", "job")))
     return {f"{each.name}_total" if each.type == "counter" else each.name for each in families}
+
+
+async def _collected(collector: Collector) -> list[Metric]:
+    return list(collector.collect())
 
 
 def waiting() -> ModuleType:

@@ -239,13 +239,13 @@ def test_of_plans_the_newest_is_told_now_and_then_and_all_else_at_once() -> None
     news, key = News(), Key("team", "job")
     plans = [Note(Reason.BATCH_REBALANCED, text) for text in ("first", "second", "third")]
     news.add(key, plans[0])
-    assert news.take(key, 0.0) == [plans[0]]
+    assert news.take(key, 0.0, 20.0) == [plans[0]]
     news.add(key, plans[1])
     news.add(key, NOTE)
     news.add(key, plans[2])
-    assert (news.take(key, 1.0), news.take(key, 20.0)) == ([NOTE], [plans[2]])
+    assert (news.take(key, 1.0, 20.0), news.take(key, 20.0, 20.0)) == ([NOTE], [plans[2]])
     news.forget(key)
-    assert news.take(key, 100.0) == []
+    assert news.take(key, 100.0, 20.0) == []
 
 
 # Health

@@ -12,6 +12,7 @@ import pytest
 
 from leases import NAME, LeaseApi, until
 from omnilearn_operator import running
+from omnilearn_operator.api import Counted
 from omnilearn_operator.metrics import Shown
 from omnilearn_operator.reign import Reign
 from omnilearn_operator.running import Operator
@@ -22,6 +23,10 @@ _LIMIT = 30.0
 
 class Cluster(LeaseApi):
     """An API in memory that has the CRD."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted = Counted()
 
     async def resources(self, version: str) -> set[str]:
         return {"omnilearnjobs"}
@@ -90,7 +95,7 @@ def end() -> None:
 
 def test_a_signal_ends_everything_before_the_lease_is_given_back(api: Cluster) -> None:
     async def scene(operator: Operator) -> None:
-        assert b"omnilearn_leads 1.0" in operator._metrics.text()
+        assert b"omnilearn_leads 1.0" in operator._metrics.own_text()
         end()
 
     play(api, scene)
@@ -102,11 +107,11 @@ def test_an_operator_that_loses_the_api_server_stops_and_leads_again_later(api: 
     async def scene(operator: Operator) -> None:
         api.away = True
         await until(lambda: len(Parts.story) == 3)
-        assert b"omnilearn_leads 0.0" in operator._metrics.text()
+        assert b"omnilearn_leads 0.0" in operator._metrics.own_text()
         await until(lambda: operator._missing() == "the Lease")
         api.away = False
         await until(lambda: len(Parts.made) == 2)
-        assert b"omnilearn_reigns_total 2.0" in operator._metrics.text()
+        assert b"omnilearn_reigns_total 2.0" in operator._metrics.own_text()
         end()
 
     play(api, scene)

@@ -12,8 +12,9 @@ from .adoption import adopt
 from .observe import lost
 from .state import Outcome, State
 
-# Everything that has no deadline of its own is looked at so often.
+# Everything that has no deadline of its own is looked at so often; where nothing is under way, less often.
 _LONGEST_PAUSE_SECONDS = 0.25
+_LONGEST_REST_SECONDS = 1.0
 
 
 def act(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
@@ -28,10 +29,24 @@ def act(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
 
 def next_look(state: State, now: float) -> float:
     """Return in how many seconds to act again, if nothing is heard before."""
+    if _is_at_rest(state):
+        silent = min((w.heard for w in state.workers.values() if w.holds and w.active), default=now)
+        return min(max(silent + state.settings.silent_after - now, 0.01), _LONGEST_REST_SECONDS)
     due = trouble.due(state)
     if due is None or due <= now:
         return _LONGEST_PAUSE_SECONDS
     return min(due - now, _LONGEST_PAUSE_SECONDS)
+
+
+def _is_at_rest(state: State) -> bool:
+    """Tell whether only a message or a silence can change anything: all train, or nobody is there."""
+    if state.outcome is not None or not state.workers:
+        return True
+    newest = state.newest
+    if newest is None or len(state.chain) > 1 or state.adopting_since is not None or state.waiting is not None:
+        return False
+    others = len(state.workers) - len(newest.members)
+    return others == 0 and newest.is_entered and newest.broken is None and not state.missing(newest)
 
 
 def _without_silent(state: State, now: float) -> State:

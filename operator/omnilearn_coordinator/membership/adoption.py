@@ -20,7 +20,8 @@ def adopt(state: State, now: float) -> State:
         return replace(state, adopting_since=None, claims={})
     best, members = found
     back = all(m.worker in state.workers and state.workers[m.worker].active for m in members)
-    if not back and now - state.adopting_since < state.settings.silent_after:
+    patience = max(state.settings.silent_after, state.return_seconds)
+    if not back and now - state.adopting_since < patience:
         missing = sum(m.worker not in state.workers for m in members)
         return state.waiting_for(f"taking over generation {best.number}: {missing} of its members are not back yet")
     inside = frozenset(name for name, claim in state.claims.items() if claim.join.generation == best)

@@ -52,6 +52,9 @@ class State:
 
     claims: Mapping[str, Claim] = field(default_factory=dict)
     adopting_since: float | None = None
+    return_seconds: float = 0.0
+    """How long it may take until the members of a generation are back: those of many jobs come at once."""
+
     last_change: float = 0.0
     """When the last worker joined or was lost."""
 

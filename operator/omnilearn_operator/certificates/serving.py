@@ -45,6 +45,7 @@ class ServerTls:
 def _empty_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.num_tickets = 0  # workers never resume a session
     context.verify_mode = ssl.CERT_NONE  # workers prove who they are by their tokens
     return context
 

@@ -1,0 +1,61 @@
+"""Many workers of many jobs: how often they report, and how often a job at which nothing happens is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from coordination import SETTINGS, Scene, join_of, running
+from omnilearn_coordinator.driver import Driver
+from omnilearn_coordinator.membership import next_look
+from omnilearn_coordinator.membership.actions import Kind
+
+
+class Silence:
+    """A wire that nobody hears."""
+
+    def send(self, connection: int, frame: str) -> None:
+        pass
+
+    def disconnect(self, connection: int, last: str | None = None) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("crowd", "seconds"), [(1, 1.0), (500, 1.0), (1000, 2.0), (5000, 10 / 3), (100_000, 10 / 3)])
+def test_workers_report_less_often_the_more_there_are_but_never_so_that_they_seem_silent(
+    crowd: int, seconds: float
+) -> None:
+    driver = Driver(SETTINGS, Silence(), lambda _: None, term=1, nonce="n")
+    driver.among(lambda: crowd, 0.0)
+    assert driver.report_seconds == pytest.approx(seconds)
+
+
+def test_a_job_that_trains_rests_until_somebody_could_be_silent() -> None:
+    scene = running("a", "b")
+    assert next_look(scene.state, scene.now) == 1.0
+    assert next_look(scene.state, scene.now + 9.7) == pytest.approx(0.3)
+    assert next_look(scene.state, scene.now + 20.0) == 0.01
+
+
+def test_a_job_in_which_something_is_under_way_does_not_rest() -> None:
+    joining, broken, empty = running("a", "b"), running("a", "b"), running("a")
+    joining.joins("c")
+    broken.breaks("a")
+    empty.closes("a")
+    assert next_look(joining.state, joining.now) == 0.25
+    assert next_look(broken.state, broken.now) == pytest.approx(0.1)
+    assert next_look(empty.state, empty.now) == 1.0
+
+
+def test_members_that_come_back_in_a_crowd_are_waited_for() -> None:
+    before = running("a", "b", "c").newest
+
+    def back(seconds: float, crowded: float) -> bool:
+        scene = Scene(expected=3)
+        scene.state = replace(scene.state, return_seconds=crowded)
+        scene.joins("a", "b", join=join_of(before, round_=4))
+        scene.passes(seconds)
+        return bool(scene.told(Kind.ADOPTED))
+
+    assert (back(9.0, 0.0), back(11.0, 0.0), back(11.0, 50.0), back(51.0, 50.0)) == (False, True, False, True)
