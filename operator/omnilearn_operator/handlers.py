@@ -53,6 +53,7 @@ async def watch(registry: Registry, loop: Loop, namespaces: Collection[str], tak
             logger.warning("the watch has failed and begins anew in %g s: %r", pause, error)
         loop.check_everything()
         await asyncio.sleep(pause)
+        loop.check_everything()  # its first list does not tell of what has gone meanwhile
 
 
 async def _watch(registry: Registry, loop: Loop, namespaces: Collection[str], take_signals: Callable[[], None]) -> None:
