@@ -64,9 +64,7 @@ def committed(diary: Diary, round_: int, size: int) -> dict[str, list[Positions]
     """Return whose steps are in a merge: what was held at its commit, and what those had brought who did not see it."""
     parts: dict[str, list[Positions]] = {}
     for name, held in diary.held[round_].items():
-        # A step that was taken and then given up was taken again by somebody: the last one counts.
-        latest = dict.fromkeys(step for step in diary.steps[round_][name] if held.issuperset(step))
-        parts[name] = list(latest)
+        parts[name] = _lasting(diary.steps[round_][name], held)
     taken = {at for steps in parts.values() for step in steps for at in step}
     for name in diary.steps[round_].keys() - diary.held[round_].keys():
         brought = [step for step in diary.steps[round_][name] if taken.isdisjoint(step)]
@@ -75,6 +73,17 @@ def committed(diary: Diary, round_: int, size: int) -> dict[str, list[Positions]
     positions = [at for steps in parts.values() for step in steps for at in step]
     assert len(set(positions)) == len(positions) == size
     return {name: steps for name, steps in parts.items() if steps}
+
+
+def _lasting(steps: Sequence[Positions], held: set[int]) -> list[Positions]:
+    """Return the steps that led to what was held: one that was given up was taken again later, here or elsewhere."""
+    lasting: list[Positions] = []
+    left = set(held)
+    for step in reversed(steps):
+        if left.issuperset(step):
+            lasting.append(step)
+            left.difference_update(step)
+    return lasting[::-1]
 
 
 def rounds_of(recipe: Recipe, diary: Diary) -> Iterator[dict[str, list[list[int]]]]:

@@ -36,10 +36,11 @@ class Reduction:
         self._copies.append(copy)
         self._begin(copy)
 
-    def add(self, tensor: Tensor) -> None:
-        """Replace one more tensor by its sum, after the buckets."""
+    def add(self, *tensors: Tensor) -> None:
+        """Replace some more tensors by their sums, after the buckets."""
         self.fire_rest()
-        self._begin(tensor)
+        for tensor in tensors:
+            self._begin(tensor)
 
     def fire_rest(self) -> None:
         """Reduce the buckets that backward has not reached."""

@@ -57,11 +57,8 @@ class Rounds:
 
     def record(self, *, fresh: bool, starting: bool) -> Record:
         """Return what this worker says in a roll call; when a job starts, after a look for a checkpoint."""
-        resumed = self.resume(self.progress.round) if starting else None
-        if resumed is not None:
-            self.load(resumed)
+        values = self._start_anew() if starting else ""
         managed, opened = self.learner.managed, self.open
-        values = managed.parameter_hash() if starting else ""
         record = Record(self.progress.round, managed.fingerprint(), values, fresh)
         if opened is None:
             return record
@@ -70,6 +67,12 @@ class Rounds:
             self._forget_held()
             record = replace(record, held=Intervals.of())
         return record
+
+    def _start_anew(self) -> str:
+        self._forget_held()  # it was begun with others, who are gone
+        if (resumed := self.resume(self.progress.round)) is not None:
+            self.load(resumed)
+        return self.learner.managed.parameter_hash()
 
     def to_tree(self) -> dict[str, Any]:
         """Return the state after the last committed round."""
@@ -91,8 +94,7 @@ class Rounds:
     @property
     def rank(self) -> int:
         """The place of this worker in its generation."""
-        group = self.group
-        return 0 if group is None else group.rank
+        return 0 if self.group is None else self.group.rank
 
     def be_member(self) -> None:
         """Take part: join if that has not been done, regroup if this generation has to be left."""
@@ -173,6 +175,8 @@ class Rounds:
             self._reduction = Reduction(group, self.membership, self.learner.buckets)
         self.learner.backward(run, piece.size, weight, None if self._reduction is None else self._fire)
         opened.hold(piece, weight, loss)
+        if not opened.pending:
+            self.learner.settle()
 
     def retry(self, piece: Intervals) -> None:
         """Compute anew what is held, and a piece that did not fit into memory: it has left something in the sums."""
@@ -221,8 +225,7 @@ class Rounds:
             reduction = Reduction(group, self.membership, self.learner.buckets if step else None)
         self._faults.pass_by(Point.REDUCING, self.progress.round + 1)
         contributions = self.learner.contributions(opened) if step else []
-        for each in contributions:
-            reduction.add(each)
+        reduction.add(*contributions)
         if self.evaluation is not None and not self.evaluation.contribute(reduction, self.membership):
             return False
         ending, whole = reduction.finish(self._part(opened, group, weight))

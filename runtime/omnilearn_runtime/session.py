@@ -169,12 +169,11 @@ class Session:
 
     def epochs(self, count: int) -> Iterator[int]:
         """Yield the epochs that are left: a worker that joins begins where the others are."""
-        rounds = self._rounds
-        if self._is_late:
-            # Now, and not at the first batch: what a script does between epochs is in the state that it is given.
-            with self._exits.exiting():
-                rounds.be_member()
-        return self._passes.epochs(rounds, count)
+        # Now, and not at the first batch: what a script does between epochs is in the state that it is given, and
+        # whoever is slow to start would find the others in a later epoch.
+        with self._exits.exiting():
+            self._rounds.be_member()
+        return self._passes.epochs(self._rounds, count)
 
     def batches(  # noqa: PLR0913 - every one is a keyword with a default
         self,

@@ -71,6 +71,9 @@ class Learner:
     def saw(self, samples: Sequence[int], losses: Tensor) -> None:
         """Take note of the losses of some samples, or of their mean."""
 
+    def settle(self) -> None:
+        """Take in that there is nothing more to compute for now."""
+
     def weigh(self, weight: float) -> float:
         """Return what this worker's sums weigh, now that all of its samples, with that weight, are in."""
         return weight

@@ -73,6 +73,11 @@ class LocalLearner(Learner):
         if self._samples >= self._options.batch:
             self._step()
 
+    def settle(self) -> None:
+        """Take the present local step with what it has: what a lost worker leaves comes as steps of its own."""
+        if not self._rule.anchors:
+            self._step()
+
     def _subtract_gradient_before(self, rule: Bvr, weight: float) -> None:
         """Subtract what the same samples' gradient was at the parameters before the last local step."""
         if self.again is None:
@@ -89,7 +94,6 @@ class LocalLearner(Learner):
         """Put how far this worker has come, times its weight, into the sums; return that weight."""
         if self._rule.anchors:
             return weight
-        self._step()
         self.buckets.clear()
         self._weighed = True
         own = self._own_weight()
