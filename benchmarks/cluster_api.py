@@ -91,7 +91,7 @@ class Cluster:
                 if error.status != 404:  # nobody knows the kind any more
                     raise
                 return
-            found = [each["metadata"]["name"] for each in page.get("items", [])]
+            found = [each["metadata"]["name"] for each in page.get("items") or ()]
             await asyncio.gather(*(self.delete(kind, name, namespace, grace) for name in found))
             more = page["metadata"].get("continue")
             if not more:

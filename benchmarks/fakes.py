@@ -27,6 +27,12 @@ from .subject import POD
 MARK = "kwok.x-k8s.io/node"
 PODS_PER_NODE = 1000
 _CRD = Path(__file__).parents[1] / "crds/omnilearn.dev_omnilearnjobs.yaml"
+# By default it plays four pods at once, which is less than a busy API server and many pods need.
+_KWOK = {
+    "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+    "kind": "KwokConfiguration",
+    "options": {"podPlayStageParallelism": 32},
+}
 _ACCOUNT_SECONDS = 30.0
 _NOWHERE = "fake.invalid/trainer:0"
 
@@ -40,11 +46,13 @@ def kwok_program() -> Path:
 @contextmanager
 def played(kubeconfig: Path, program: Path, log: Path) -> Iterator[None]:
     """Have kwok play the nodes that bear its mark, and no others."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    configuration = log.with_suffix(".yaml")
+    configuration.write_text(yaml.safe_dump(_KWOK), encoding="utf-8")
     command = [
-        str(program), f"--kubeconfig={kubeconfig}", "--manage-all-nodes=false",
+        str(program), f"--kubeconfig={kubeconfig}", f"--config={configuration}", "--manage-all-nodes=false",
         f"--manage-nodes-with-annotation-selector={MARK}=fake",
     ]  # fmt: skip
-    log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             yield

@@ -81,7 +81,10 @@ class Stage:
         figures = self.phases.setdefault(phase, {})
         figures["seconds"] = seconds
         after = cpu_of_programs(_PROGRAMS)
-        figures["cpu_of_others"] = {name: after[name] - others[name] for name in after}
+        figures["cpu_of_others"] = {
+            name: sum(after[key] - others[key] for key in after.keys() & others.keys() if key[0] == name)
+            for name in _PROGRAMS
+        }
         if used is not None:
             numbers = await self._subject.numbers(self._session)
             figures |= self._difference(before, numbers, used.cpu_seconds)

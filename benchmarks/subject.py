@@ -47,9 +47,9 @@ def used_by(pid: int) -> Used:
     return Used(ticks / _TICKS, memory, threads, len(list((folder / "fd").iterdir())))
 
 
-def cpu_of_programs(programs: tuple[str, ...]) -> dict[str, float]:
-    """Return the CPU seconds of some programs of this machine, by name."""
-    found = dict.fromkeys(programs, 0.0)
+def cpu_of_programs(programs: tuple[str, ...]) -> dict[tuple[str, int], float]:
+    """Return the CPU seconds of some programs of this machine, by name and process."""
+    found: dict[tuple[str, int], float] = {}
     for each in Path("/proc").iterdir():
         if not each.name.isdigit():
             continue
@@ -61,7 +61,7 @@ def cpu_of_programs(programs: tuple[str, ...]) -> dict[str, float]:
         for program in programs:
             if program[:15] == name:
                 fields = rest.split()
-                found[program] += (int(fields[11]) + int(fields[12])) / _TICKS
+                found[program, int(each.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
     return found
 
 

@@ -12,25 +12,25 @@ from omnilearn_core.endings import back_off
 from .book import Book
 from .observed import Pod
 
-# Most pods are started within this time, and nobody has to be asked.
-_USUAL = timedelta(seconds=3)
+# Most pods are started within this time, and nobody has to be asked; with many jobs, nodes have more to start.
+_USUAL_SECONDS = 3.0
 _FIRST_SECONDS, _LONGEST_SECONDS = 5.0, 60.0
 _MOST_ASKED = 3
 _LONGEST = 1000
 
 
-def to_ask(pods: Iterable[Pod], book: Book, now: datetime) -> tuple[Pod, ...]:
+def to_ask(pods: Iterable[Pod], book: Book, now: datetime, usual: float = _USUAL_SECONDS) -> tuple[Pod, ...]:
     """Return the pods whose events should be read now; a few stand for all."""
-    return tuple(pod for pod, at in _questions(pods, book) if at <= now)
+    return tuple(pod for pod, at in _questions(pods, book, usual) if at <= now)
 
 
-def next_question(pods: Iterable[Pod], book: Book, now: datetime) -> float | None:
+def next_question(pods: Iterable[Pod], book: Book, now: datetime, usual: float = _USUAL_SECONDS) -> float | None:
     """Return in how many seconds a pod may have to be asked about; None if all run."""
-    later = [(at - now).total_seconds() for _, at in _questions(pods, book) if at > now]
+    later = [(at - now).total_seconds() for _, at in _questions(pods, book, usual) if at > now]
     return min(later, default=None)
 
 
-def _questions(pods: Iterable[Pod], book: Book) -> list[tuple[Pod, datetime]]:
+def _questions(pods: Iterable[Pod], book: Book, usual: float) -> list[tuple[Pod, datetime]]:
     """Return the first pods that are being started, and when to ask about each: less and less often."""
     found: list[tuple[Pod, datetime]] = []
     for pod in pods:
@@ -38,7 +38,8 @@ def _questions(pods: Iterable[Pod], book: Book) -> list[tuple[Pod, datetime]]:
             continue
         known = book.delays.get(pod.uid)
         pause = 0.0 if known is None else back_off(known.times, _FIRST_SECONDS, _LONGEST_SECONDS)
-        at = pod.creating_since + _USUAL if known is None else known.asked + timedelta(seconds=pause)
+        first = pod.creating_since + timedelta(seconds=usual)
+        at = first if known is None else known.asked + timedelta(seconds=pause)
         found.append((pod, at))
     return found
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 # The most of each that all jobs together may cause in a second.
 _LOOKS, _STATUSES, _SHARES, _EVENTS, _RESYNCS = 100.0, 40.0, 5.0, 20.0, 10.0
+_STARTS = 10.0
 
 # So many workers come back in a second to an operator that has just started, and share it with everybody else.
 _COME_BACK = 100.0
@@ -34,6 +35,9 @@ class Pace:
     resync: float = 60.0
     """Between lists of what the watch should have told."""
 
+    start: float = 3.0
+    """How long a pod may take to be started before its events are read: the API server looks through all for that."""
+
     takeover: float = 20.0
     """How long an operator that has just started believes what its predecessor has said of a job."""
 
@@ -47,6 +51,7 @@ def pace_for(jobs: int, pods: int = 0) -> Pace:
         shares=max(few.shares, jobs / _SHARES),
         plans=max(few.plans, jobs / _EVENTS),
         resync=max(few.resync, jobs / _RESYNCS),
+        start=max(few.start, jobs / _STARTS),
         takeover=max(few.takeover, 10.0 + return_seconds(pods)),
     )
 

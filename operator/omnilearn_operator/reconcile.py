@@ -89,6 +89,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     delete = (*_to_delete(seen, work, over=over, ended=ended), *hiring.replace)
     told = [each for each in work.endings if each.pod.uid not in book.let_go]
     book = book.letting_go((each.uid for each in delete), (pod.uid for pod in seen.pods))
+    question = delays.next_question(seen.pods, book, seen.now, seen.pace.start)
     annotate = () if ended else _annotations(seen, book, authorities)
     decision = Decision(
         book=replace(book, annotated=seen.now) if annotate else book,
@@ -97,10 +98,10 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
         create=hiring.create,
         delete=delete,
         annotate=annotate,
-        ask=() if over else delays.to_ask(seen.pods, book, seen.now),
+        ask=() if over else delays.to_ask(seen.pods, book, seen.now, seen.pace.start),
         tell=tuple(notes.of_endings(told)),
         coordinate=not (ended or job.spec.suspend) or any(pod.running for pod in seen.pods),
-        again=min(_RESYNC_SECONDS, hiring.again, delays.next_question(seen.pods, book, seen.now) or _RESYNC_SECONDS),
+        again=min(_RESYNC_SECONDS, hiring.again, question or _RESYNC_SECONDS),
     )
     return _expiring(_settling(_writing(decision, seen, facts), seen), seen)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+from datetime import timedelta
 
 from omnilearn_coordinator.metrics import series
 from omnilearn_operator.agenda import Agenda
+from omnilearn_operator.book import opened
+from omnilearn_operator.delays import next_question, to_ask
 from omnilearn_operator.metrics import OperatorMetrics, Shown
 from omnilearn_operator.pace import Pace, pace_for
 from omnilearn_operator.registry import Key, Registry
-from operations import job_of, member, view_of
+from operations import NOW, job_of, member, pod, view_of
 
 A, B, C = (Key("team", name) for name in "abc")
 
@@ -80,6 +83,13 @@ def test_what_repeats_itself_is_bounded_however_many_jobs_there_are() -> None:
         pace = pace_for(jobs)
         rates = [jobs / pause for pause in (pace.look, pace.status, pace.shares, pace.plans, pace.resync)]
         assert max(rates) <= 100.0
+
+
+def test_with_many_jobs_the_events_of_a_pod_that_does_not_start_are_read_later() -> None:
+    waiting, book = pod(running=False, creating_since=NOW - timedelta(seconds=10)), opened(job_of(), NOW)
+    few, many = (to_ask([waiting], book, NOW, pace_for(jobs).start) for jobs in (10, 1000))
+    assert (few, many) == ((waiting,), ())
+    assert next_question([waiting], book, NOW, pace_for(1000).start) == 90.0
 
 
 # The registry
