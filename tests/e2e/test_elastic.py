@@ -52,7 +52,7 @@ def test_scaling_down_lets_a_slow_worker_go_and_scaling_up_brings_it_back(runnin
     assert (after["workers"]["failures"], after["workers"]["preemptions"]) == (0, 0)
 
 
-def test_scaling_below_what_is_needed_is_refused_in_our_words(running: Kube) -> None:
+def test_scaling_above_what_there_is_is_refused_in_our_words(running: Kube) -> None:
     with pytest.raises(Exception, match="maxWorkers"):
         running.run("scale", "olj", JOB, "--replicas=4")
 

@@ -55,7 +55,10 @@ def may(cluster: Cluster, account: str, verb: str, resource: str, namespace: str
     words += [f"--namespace={namespace}"] if namespace else ["--all-namespaces"]
     try:
         return cluster.run(*words).strip().endswith("yes")
-    except FailedError:
+    except FailedError as error:
+        # kubectl exits with 1 for "no", and says so, or warns; a question that it does not understand is an error.
+        assert "failed (1)" in str(error), error
+        assert "error" not in str(error).lower(), error
         return False
 
 
