@@ -33,12 +33,20 @@ class Note:
     teams: tuple[str, ...]
     """All teams of the generation, with those that had nothing to compute."""
 
+    model: str
+    """Hash of the parameters that it was computed with."""
+
 
 @dataclass
 class Logbook:
     """What was computed in each round, by generation: the last one is that in which the round was committed."""
 
-    notes: dict[int, dict[int, list[Note]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    run: int = 0
+    """Which run of the job this is: generations of another may have the same numbers."""
+
+    notes: dict[int, dict[tuple[int, int], list[Note]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, session: Session, me: Worker) -> None:
@@ -51,15 +59,24 @@ class Logbook:
         step = rounds.learner._taken  # type: ignore[attr-defined]
         ahead, epoch = rounds.sent is not None, rounds.open.epoch
         teams = tuple(sorted({team_of(name) for name in rounds.group.names}))
-        note = Note(team_of(me.name), epoch, step, positions, ahead, teams)
+        model = rounds.learner.managed.parameter_hash()
+        note = Note(team_of(me.name), epoch, step, positions, ahead, teams, model)
         with self.lock:
-            self.notes[rounds._number][rounds.group.id.number].append(note)
+            self.notes[rounds._number][self.run, rounds.group.id.number].append(note)
 
     def rounds(self) -> Iterator[list[Note]]:
         """Yield what was committed, round by round."""
         for round_ in sorted(self.notes):
             generations = self.notes[round_]
             yield generations[max(generations)]
+
+    def are_in_step(self) -> bool:
+        """Tell whether all members of a team have taken every step from the very same model."""
+        return all(
+            len({note.model for note in notes if (note.team, note.step) == each}) == 1
+            for notes in self.rounds()
+            for each in {(note.team, note.step) for note in notes}
+        )
 
     def lengths(self) -> list[int]:
         """Return how many steps each round had."""

@@ -103,7 +103,7 @@ class Rounds(Holding):
         """Let go of what only this engine knows of."""
         self._drop_previous()
         self._claimer.close()
-        self._reduction = None
+        self._reduction = self.sent = None
 
     def _drop_previous(self) -> None:
         if self._previous is not None:

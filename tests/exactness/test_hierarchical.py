@@ -37,7 +37,9 @@ def play(
         crew.groups = groups
         for number in range(len(groups)):
             crew.start(number, (faults or {}).get(number, ""))
-        return crew.wait(), book
+        crew.wait()
+    assert book.are_in_step()
+    return crew.workers, book
 
 
 def check(recipe: Recipe, workers: list[Worker]) -> torch.Tensor:
@@ -124,6 +126,7 @@ def test_a_joiner_catches_up_in_a_small_a_large_or_a_new_group(group: str) -> No
     started: list[Worker] = []
 
     def on_batch(session: Session, me: Worker) -> None:
+        me.notes["trained"] = True
         if session.step_number >= 14 and me.name == "job-a-0" and not started:
             crew.groups = f"abb{group}"
             started.append(crew.start(3))
@@ -138,5 +141,6 @@ def test_a_joiner_catches_up_in_a_small_a_large_or_a_new_group(group: str) -> No
         started[:] = []
         crew.wait()
         workers = crew.workers
-    assert started[0].error is None
+    assert started[0].notes["trained"]
+    assert book.are_in_step()
     assert distance(check(PLAIN, workers), replay(PLAIN, chosen.in_groups, book)) < 1e-10
