@@ -147,6 +147,11 @@ class Managed:
         if self.scaler is not None:
             self.scaler.update()
 
+    def pass_over(self) -> None:
+        """Let a step go by without an update: torch would warn about a scheduler that comes first."""
+        for optimizer in self.optimizers.values():
+            optimizer._opt_called = True  # type: ignore[attr-defined]
+
     def _step(self) -> None:
         for optimizer in self.optimizers.values():
             optimizer.step() if self.scaler is None else self.scaler.step(optimizer)

@@ -113,6 +113,8 @@ class HierarchicalLearner(Learner):
             # A gradient that is not finite makes the model so, and the merge is skipped, by all members alike.
             reduction.give(whole)
             self.managed.update()
+        else:
+            self.managed.pass_over()
         if not self.managed.scheduler_per_epoch:
             self.managed.schedule()
         reduction.recycle()
