@@ -63,6 +63,9 @@ class Crew:
     def __init__(self, script: Script, count: int = 2, *, batch: int = 8, seed: int = 0, **settings: Any) -> None:
         self.script, self.count, self.seed, self.batch = script, count, seed, batch
         self.checkpoints: Path | None = None
+        self.groups = "w"
+        """The group of the manifest of every worker, one letter each; those that are beyond have the last."""
+
         settings = {"law": "Uniform", "expected": count, "start_wait": 1.0, "min_per_worker": 0, **settings}
         self._settings = JobSettings(name="job", global_batch=batch, **settings)
         self._tokens = Tokens()
@@ -94,7 +97,7 @@ class Crew:
 
     def start(self, number: int, faults: str = "", attempt: int = 0, script: Script | None = None) -> Worker:
         """Start a worker, with faults as `OMNILEARN_FAULTS` has them."""
-        worker = Worker(f"job-w-{number}", attempt)
+        worker = Worker(f"job-{self.groups[min(number, len(self.groups) - 1)]}-{number}", attempt)
         environment = Environment(
             job="job",
             worker=worker.name,

@@ -78,6 +78,18 @@ class Division:
         """Return a rank's part of the round after the present one, as it will be if nothing happens."""
         return _with_tail(interval, self._next[1], batch, rank)[0]
 
+    def share(self, rank: int, *, ahead: bool) -> int:
+        """Return a rank's share of a step, in the present round or ahead of it."""
+        return (self._next if ahead else self._now)[1][rank]
+
+    def parts(
+        self, steps: Sequence[Intervals], round_: int, batch: int | None, rank: int, *, ahead: bool
+    ) -> list[tuple[Intervals, Intervals]]:
+        """Return a rank's part of each step of a round, and its tail; ``ahead``: the round before is not committed."""
+        if ahead and batch is not None:
+            return [(self.upcoming(each, batch, rank), Intervals.of()) for each in steps]
+        return [self.part(each, round_, batch, rank) for each in steps]
+
     def request(self, tail: Intervals, round_: int, rank: int) -> Request:
         """Return what to ask for."""
         ((begin, end),) = tail

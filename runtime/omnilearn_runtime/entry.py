@@ -27,6 +27,11 @@ _CHUNK_BYTES = 32 * 2**20
 class Stateful(Protocol):
     """What is healed."""
 
+    @property
+    def aligns(self) -> bool:
+        """True if everybody takes something over whenever somebody is healed."""
+        ...
+
     def record(self, *, fresh: bool, starting: bool) -> Record:
         """Return what this worker says in a roll call."""
         ...
@@ -37,6 +42,10 @@ class Stateful(Protocol):
 
     def load(self, tree: dict[str, Any]) -> None:
         """Become that state."""
+        ...
+
+    def align(self, tree: dict[str, Any]) -> None:
+        """Take over what another one of the same round may have otherwise."""
         ...
 
 
@@ -83,7 +92,7 @@ def _roll_call(group: Group, membership: Membership, state: Stateful, faults: Fa
             raise _Gone
         records = [Record.from_tensor(each) for each in gathered]
     verdict = judge(records, group.names, assignment.change, group.rank)
-    if verdict.needy:
+    if verdict.needy or verdict.unlike:
         _heal(group, membership, state, verdict, faults)
     return verdict
 
@@ -91,19 +100,22 @@ def _roll_call(group: Group, membership: Membership, state: Stateful, faults: Fa
 def _heal(group: Group, membership: Membership, state: Stateful, verdict: Verdict, faults: Faults) -> None:
     """Send the state from its source to those who need it; it is applied only when it is there as a whole."""
     needs, gives = group.rank in verdict.needy, group.rank == verdict.source
+    takes = needs or (state.aligns and not gives)
     faults.pass_by(Point.HEALING, verdict.top)
     whole = codec.to_bytes_tensor(codec.pack(state.to_tree()), check_body=False) if gives else None
     size = torch.tensor([0 if whole is None else whole.numel()], dtype=torch.int64)
     _broadcast(group, membership, size, verdict.source)
     if whole is None:
-        whole = torch.empty(int(size) if needs else 0, dtype=torch.uint8)
+        whole = torch.empty(int(size) if takes else 0, dtype=torch.uint8)
     for begin in range(0, int(size), _CHUNK_BYTES):
         length = min(_CHUNK_BYTES, int(size) - begin)
-        chunk = whole[begin : begin + length] if needs or gives else torch.empty(length, dtype=torch.uint8)
+        chunk = whole[begin : begin + length] if takes or gives else torch.empty(length, dtype=torch.uint8)
         _broadcast(group, membership, chunk, verdict.source)
     if needs:
         log.info("received the state of round %d: %.1f MB", verdict.top, int(size) / 1e6)
         state.load(codec.unpack(codec.from_bytes_tensor(whole)))
+    elif takes:
+        state.align(codec.unpack(codec.from_bytes_tensor(whole)))
     faults.pass_by(Point.HEALED, verdict.top)
 
 

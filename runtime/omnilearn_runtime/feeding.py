@@ -30,13 +30,18 @@ class Feeder:
         self.piece: Intervals | None = None
         """The micro-batch that was yielded and is not stepped yet."""
 
+        self.total, self.left = 1, 1
+        """Passes of the present call, and how many of them are left with the present one."""
+
         self.indices: list[int] = []
         """Which samples of the dataset the last micro-batch holds."""
 
     def passes(self, epochs: int, steps: int | None) -> Iterator[int]:
         """Yield where each of the passes ends: ``steps`` are all that there may be, over all of them."""
         left = epochs * self.size if steps is None else steps * self._batch
-        for _ in range(epochs):
+        self.total = epochs if steps is None else min(epochs, -(-steps // max(1, -(-self.size // self._batch))))
+        for number in range(epochs):
+            self.left = self.total - number
             if end := min(self.size, left):
                 yield end
             # The last step of a pass counts as one, however short it is.
@@ -49,7 +54,7 @@ class Feeder:
             offset = self._offset(epoch)
             if offset is None or offset >= end:
                 return
-            interval = Intervals.of((offset, min(offset + self._batch, end)))
+            interval = Intervals.of((offset, min(offset + self._batch * self._rounds.learner.steps, end)))
             opened = self._rounds.begin(Kind.STEP, epoch, interval, end)
             yield from self._round(opened, order)
 
@@ -94,7 +99,9 @@ class Feeder:
 
     def _offset(self, epoch: int) -> int | None:
         """Return where this pass goes on; None if the others are past it."""
-        progress = self._rounds.progress
+        progress, sent = self._rounds.progress, self._rounds.sent
+        if sent is not None and sent.opened.epoch == epoch:
+            return sent.opened.end
         if progress.epoch > epoch:
             return None
         if progress.epoch == epoch:

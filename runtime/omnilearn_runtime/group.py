@@ -21,7 +21,7 @@ from torch._C._distributed_c10d import (
     ReduceOp,
 )
 
-from omnilearn_core.api.messages import Assignment, GenerationId
+from omnilearn_core.api.messages import Assignment, GenerationId, MemberAddress
 
 from .nccl import CudaOperation, form_nccl
 from .store import StoreClient
@@ -88,6 +88,11 @@ class Group:
         self.names = [member.worker for member in assignment.members]
         self._gloo, self._nccl, self._wake = gloo, nccl, wake
         self._begun: list[Operation | CudaOperation] = []
+        self.team: Group | None = None
+        """Those of the same group of the manifest, if the strategy has teams; this very group if all of them are."""
+
+        self.teams = len({team_of(name) for name in self.names})
+        """Of how many groups of the manifest there are members."""
 
     @property
     def is_fresh(self) -> bool:
@@ -132,6 +137,9 @@ class Group:
 
         Whoever drops the last reference waits for the group's threads, so no name may keep it here.
         """
+        team, self.team = self.team, None
+        if team is not None and team is not self:
+            team.release()
         box = [self._gloo, self._nccl, self._begun]
         self._gloo, self._nccl, self._begun = None, None, []
         if box[0] is not None:
@@ -151,14 +159,42 @@ def _reap(box: list[Any]) -> None:
     box.clear()
 
 
-def form(assignment: Assignment, worker: str, wake: Callable[[], None]) -> Group:
-    """Form the group of a generation; blocks until all members are there. Raises RuntimeError if they are not."""
+def team_of(worker: str) -> str:
+    """Return the group of the manifest that a worker belongs to: its name without its index."""
+    return worker.rpartition("-")[0]
+
+
+def form(assignment: Assignment, worker: str, wake: Callable[[], None], *, in_teams: bool = False) -> Group:
+    """Form the group of a generation; blocks until all members are there. Raises RuntimeError if they are not.
+
+    With ``in_teams``, the members of one group of the manifest get operations of their own beside it.
+    """
+    group = _form(assignment, assignment.members[0], worker, wake)
+    if not in_teams:
+        return group
+    mates = [member for member in assignment.members if team_of(member.worker) == team_of(worker)]
+    try:
+        if len(mates) == group.size:
+            group.team = group
+        else:
+            team = assignment.model_copy(update={"members": mates})
+            group.team = _form(team, assignment.members[0], worker, wake, f"{team_of(worker)}/")
+    except BaseException:
+        group.release()
+        raise
+    return group
+
+
+def _form(
+    assignment: Assignment, host: MemberAddress, worker: str, wake: Callable[[], None], prefix: str = ""
+) -> Group:
+    """Form a group of these members, who meet in the store of ``host``."""
     rank = [member.worker for member in assignment.members].index(worker)
     if len(assignment.members) == 1:
         return Group(assignment, rank, None, wake)
-    host, me = assignment.members[0], assignment.members[rank]
+    first, me = assignment.members[0], assignment.members[rank]
     limit = timedelta(seconds=_FORMATION_SECONDS)
-    store = StoreClient(host.address, host.port, str(assignment.generation), limit)
+    store = StoreClient(host.address, host.port, str(assignment.generation), limit, prefix)
     try:
         options: Any = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
         options._devices = [ProcessGroupGloo.create_device(hostname=me.address)]
@@ -168,7 +204,7 @@ def form(assignment: Assignment, worker: str, wake: Callable[[], None]) -> Group
         gloo.set_timeout(timedelta(seconds=_OPERATION_SECONDS))
         nccl = None
         if all(member.device == "gpu" for member in assignment.members):
-            nccl = form_nccl(store, host.address, rank, len(assignment.members), _OPERATION_SECONDS)
+            nccl = form_nccl(store, first.address, rank, len(assignment.members), _OPERATION_SECONDS)
     finally:
         store.close()
     return Group(assignment, rank, gloo, wake, nccl)

@@ -95,12 +95,18 @@ class Managed:
         return {
             "models": {name: dict(model.state_dict()) for name, model in self.models.items()},
             "trainable": [name for name, _ in self.trainable()],
-            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
-            "schedulers": {name: scheduler.state_dict() for name, scheduler in self.schedulers.items()},
-            "scaler": None if self.scaler is None else self.scaler.state_dict(),
+            **self.course(),
             "extra": {
                 name: each.state_dict() if hasattr(each, "state_dict") else each for name, each in self.extra.items()
             },
+        }
+
+    def course(self) -> dict[str, Any]:
+        """Return what every update changes beside the models: optimizers, schedulers, scaler."""
+        return {
+            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
+            "schedulers": {name: scheduler.state_dict() for name, scheduler in self.schedulers.items()},
+            "scaler": None if self.scaler is None else self.scaler.state_dict(),
         }
 
     def load(self, tree: Mapping[str, Any]) -> None:
@@ -110,6 +116,12 @@ class Managed:
         trainable = set(tree["trainable"])
         for name, parameter in self.named_parameters():
             parameter.requires_grad_(name in trainable)
+        self.load_course(tree)
+        for name, each in self.extra.items():
+            _load_extra(each, tree["extra"][name])
+
+    def load_course(self, tree: Mapping[str, Any]) -> None:
+        """Become what ``course`` gave, as far as it goes."""
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(tree["optimizers"][name])
             # It has been stepped, by others or before: torch would warn about a scheduler that comes first.
@@ -118,8 +130,6 @@ class Managed:
             scheduler.load_state_dict(tree["schedulers"][name])
         if self.scaler is not None:
             self.scaler.load_state_dict(tree["scaler"])
-        for name, each in self.extra.items():
-            _load_extra(each, tree["extra"][name])
 
     def update(self, apply: Callable[[], object] | None = None) -> None:
         """Apply the mean gradients that the parameters hold: unscale, clip, and step the optimizers, or ``apply``."""
@@ -136,6 +146,11 @@ class Managed:
         (apply or self._step)()
         if self.scaler is not None:
             self.scaler.update()
+
+    def pass_over(self) -> None:
+        """Let a step go by without an update: torch would warn about a scheduler that comes first."""
+        for optimizer in self.optimizers.values():
+            optimizer._opt_called = True  # type: ignore[attr-defined]
 
     def _step(self) -> None:
         for optimizer in self.optimizers.values():

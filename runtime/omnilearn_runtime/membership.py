@@ -281,7 +281,8 @@ class Membership(Board):
     def _form(self, assignment: Assignment) -> None:
         self._faults.pass_by(Point.FORMING, self.round)
         try:
-            group = form(assignment, self._environment.worker, self.wake)
+            in_teams = self.welcome is not None and self.welcome.strategy.has_teams
+            group = form(assignment, self._environment.worker, self.wake, in_teams=in_teams)
         except (RuntimeError, ValueError, OSError) as error:
             if self._newest is assignment:
                 why = str(error).split("\n", maxsplit=1)[0][:300]

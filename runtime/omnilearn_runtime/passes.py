@@ -25,13 +25,23 @@ class Passes:
 
         self._loop: int | None = None
         self._looped = 0
+        self._epoch = 0
+
+    def left(self, total: int, left: int) -> int | None:
+        """Return how many passes are left with the present one, of which ``left`` of ``total`` are of one call.
+
+        None if the script has not said so: it may loop by itself.
+        """
+        if self.planned is not None:
+            return (self.planned - self._epoch - 1) * total + left
+        return left if total > 1 else None
 
     def epochs(self, rounds: Rounds, count: int) -> Iterator[int]:
         """Yield the epochs of a loop that are left."""
         first = self._looped
         self.planned, self._looped = count, first + count
         for epoch in range(max(0, rounds.progress.loop - first), count):
-            self._loop = first + epoch
+            self._loop, self._epoch = first + epoch, epoch
             if rounds.progress.loop == self._loop:
                 self.number = rounds.progress.before
             rounds.progress = replace(rounds.progress, loop=self._loop, before=self.number)

@@ -35,13 +35,13 @@ class Progress:
     result: dict[str, Any] = field(default_factory=dict)
     """What the last evaluation gave, for those who missed it."""
 
-    def after_step(self, at: tuple[int, int, int], samples: int, *, skipped: bool) -> Progress:
-        """Return the progress after one more step, which ended ``at`` (epoch, offset, size of the pass)."""
+    def after_step(self, at: tuple[int, int, int], samples: int, *, skipped: bool, steps: int = 1) -> Progress:
+        """Return the progress after one more round of steps, which ended ``at`` (epoch, offset, size of the pass)."""
         epoch, offset, size = at
         return replace(
             self,
             round=self.round + 1,
-            step=self.step + 1,
+            step=self.step + steps,
             epoch=epoch,
             offset=offset,
             size=size,

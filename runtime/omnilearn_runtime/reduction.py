@@ -21,6 +21,7 @@ class Reduction:
         self._buckets = [] if buckets is None else buckets.buckets
         self._copies: list[Tensor] = []
         self._operations: list[Operation | CudaOperation] = []
+        self._said: tuple[Part, Tensor] | None = None
         self._stale = False
 
     @property
@@ -47,14 +48,19 @@ class Reduction:
         for number in range(len(self._copies), len(self._buckets)):
             self.fire(number)
 
-    def finish(self, part: Part) -> tuple[Ending, Whole | None]:
-        """Reduce the control element and wait for everything."""
+    def close(self, part: Part) -> None:
+        """Begin the last operation, the control element; nothing is waited for."""
         self.fire_rest()
         vector = to_vector(part, self.group.rank, self.group.names)
+        self._said = (part, vector)
         self._begin(vector)
+
+    def finish(self) -> tuple[Ending, Whole | None]:
+        """Wait for everything."""
         ending = Ending.SUPERSEDED if self._stale else self._membership.wait_for(self._operations, self.group)
-        if ending is not Ending.COMPLETE:
+        if ending is not Ending.COMPLETE or self._said is None:
             return ending, None
+        part, vector = self._said
         return ending, from_vector(vector, part, self.group.size)
 
     def give(self, whole: Whole) -> bool:

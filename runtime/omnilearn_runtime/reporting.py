@@ -57,8 +57,7 @@ class Reporter:
         """Note a committed round; only undisturbed steps that began with just the share say something about it."""
         self._progress, self._plan, self._share = round_.progress, round_.plan, round_.share
         if round_.kind is Kind.STEP and round_.as_planned and not round_.disturbed:
-            beyond = max(0, round_.held.size - round_.share)
-            self._windows.add(round_.plan, round_.share, round_.lap, round_.loss, beyond)
+            self._windows.add(round_.plan, round_.share, round_.lap, round_.loss, round_.beyond, round_.steps)
 
     def _report_for_ever(self) -> None:
         while not self._stop.wait(self._membership.report_seconds):

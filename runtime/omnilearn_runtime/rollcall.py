@@ -11,6 +11,7 @@ from torch import Tensor
 
 from omnilearn_core.api.messages import Change
 
+from .group import team_of
 from .ledger import Intervals
 
 # One record, padded with spaces; a worker that holds more intervals than fit says that it holds none.
@@ -33,10 +34,12 @@ class Record:
     """Kind of the round that it has begun; 0 if none."""
 
     held: Intervals = field(default_factory=Intervals)
+    course: str = ""
+    """Hash of what its team has in common with nobody else; empty if there is no such thing."""
 
     def to_tensor(self) -> Tensor:
         """Return the record as bytes of fixed length."""
-        body = [self.round, self.model, self.values, self.fresh, self.kind, self.held.to_list()]
+        body = [self.round, self.model, self.values, self.fresh, self.kind, self.held.to_list(), self.course]
         text = json.dumps(body).encode()
         if len(text) > RECORD_BYTES:
             raise ValueError("a record of the roll call is too long")
@@ -45,8 +48,8 @@ class Record:
     @classmethod
     def from_tensor(cls, tensor: Tensor) -> Record:
         """Return the record that a member sent."""
-        round_, model, values, fresh, kind, held = json.loads(bytes(tensor.numpy().data))
-        return cls(round_, model, values, fresh, kind, Intervals.from_list(held))
+        round_, model, values, fresh, kind, held, course = json.loads(bytes(tensor.numpy().data))
+        return cls(round_, model, values, fresh, kind, Intervals.from_list(held), course)
 
     def fits(self) -> bool:
         """Tell whether the record can be sent as it is."""
@@ -75,6 +78,9 @@ class Verdict:
     held: Intervals
     """What is held of the round after the top, by all members there."""
 
+    unlike: bool = False
+    """Members of one team have not the same optimizer's state: a heal was cut off when only some had it."""
+
 
 def judge(records: Sequence[Record], names: Sequence[str], change: Change, rank: int) -> Verdict:
     """Conclude; raises UnlikeError on every worker that cannot go on."""
@@ -99,7 +105,8 @@ def judge(records: Sequence[Record], names: Sequence[str], change: Change, rank:
     if union.size != sum(each.size for each in held):
         raise UnlikeError("two workers hold the same samples: this is a mistake of the protocol, please report it")
     needy = frozenset(i for i in range(len(records)) if i not in there)
-    return Verdict(top, there[0], needy, union)
+    courses = {(team_of(names[i]), records[i].course) for i in there}
+    return Verdict(top, there[0], needy, union, len(courses) > len({team for team, _ in courses}))
 
 
 def _check_models(records: Sequence[Record], names: Sequence[str], source: int, rank: int, *, starting: bool) -> None:

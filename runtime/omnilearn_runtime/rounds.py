@@ -6,83 +6,44 @@ Runs in the user's training thread only. `session` drives it; docs/protocol.md h
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-import torch
-from torch import Tensor
-
+from .attempt import Attempt, part_of, step_part
 from .claiming import Claimer
 from .division import Division
-from .element import Kind, Part, Whole
+from .element import Kind, Whole
 from .entry import enter
-from .evaluation import Evaluation
 from .faults import Faults, Point
 from .group import Group
+from .holding import Holding
 from .ledger import Intervals, checksum
 from .membership import Membership
-from .progress import Progress
 from .reduction import Reduction
-from .rollcall import Record
 from .strategies import Learner
 from .timing import Phase, Stopwatch
 from .waiting import Ending
-from .work import Committed, Open
+from .work import Committed, Open, batches_of
 
 log = logging.getLogger("omnilearn")
 
 
-class Rounds:
+class Rounds(Holding):
     """One worker's part in the rounds of a job."""
 
     def __init__(
         self, learner: Learner, membership: Membership, faults: Faults, on_commit: Callable[[Committed], None]
     ) -> None:
-        self.learner, self.membership, self._faults, self._on_commit = learner, membership, faults, on_commit
-        self.progress = Progress()
+        super().__init__(learner)
+        self.membership, self._faults, self._on_commit = membership, faults, on_commit
         self.watch = Stopwatch()
-        self.open: Open | None = None
-        self.evaluation: Evaluation | None = None
-        self.resume: Callable[[int], dict[str, Any] | None] = lambda _: None
-        """Given the round that this worker holds, the state of a newer checkpoint, if there is one."""
-
         self.division = Division()
         self._claimer = Claimer(membership, self.division, faults)
-        self._reduction: Reduction | None = None
         self._previous: Group | None = None
+        self.sent: Attempt | None = None
+        """The round that is on its way while the one after it is open."""
 
-    # The state that others are healed with
-
-    def record(self, *, fresh: bool, starting: bool) -> Record:
-        """Return what this worker says in a roll call; when a job starts, after a look for a checkpoint."""
-        values = self._start_anew() if starting else ""
-        managed, opened = self.learner.managed, self.open
-        record = Record(self.progress.round, managed.fingerprint(), values, fresh)
-        if opened is None:
-            return record
-        record = replace(record, kind=int(opened.kind), held=opened.held)
-        if not record.fits():
-            self._forget_held()
-            record = replace(record, held=Intervals.of())
-        return record
-
-    def _start_anew(self) -> str:
-        self._forget_held()  # it was begun with others, who are gone
-        if (resumed := self.resume(self.progress.round)) is not None:
-            self.load(resumed)
-        return self.learner.managed.parameter_hash()
-
-    def to_tree(self) -> dict[str, Any]:
-        """Return the state after the last committed round."""
-        return {"progress": self.progress.to_tree(), "managed": self.learner.to_tree()}
-
-    def load(self, tree: dict[str, Any]) -> None:
-        """Become that state; what was held belongs to another."""
-        self._forget_held()
-        self.learner.load(tree["managed"])
-        self.progress = Progress.from_tree(tree["progress"])
+        self._steps = 0
 
     # Membership
 
@@ -110,8 +71,13 @@ class Rounds:
         self._drop_previous()
         self._claimer.close()
         self._reduction = None
+        if self.sent is not None:
+            # Its samples are computed again, and what was computed since has begun at another model.
+            self.sent = self.open = None
+            self.learner.lose()
         before = self.progress.round
         entry = enter(self.membership, self, self._faults, after)
+        self.learner.join(entry.group.teams)
         plan, names = entry.group.assignment.plan, entry.group.names
         self.division.enter(plan.version, plan.in_order(names), self.progress.round + 1, entry.verdict.held)
         if self.open is not None and self.progress.round != before:
@@ -136,7 +102,7 @@ class Rounds:
         """Let go of what only this engine knows of."""
         self._drop_previous()
         self._claimer.close()
-        self._reduction = None
+        self._reduction = self.sent = None
 
     def _drop_previous(self) -> None:
         if self._previous is not None:
@@ -152,18 +118,32 @@ class Rounds:
             self._forget_held()
             self.division.abandon()
             self._claimer.close()
+        while self.sent is not None and kind is not Kind.STEP and not self._take_in(self.sent):
+            self.regroup(self.group)
         self.watch.mark(Phase.OTHER)
         self.learner.refresh()
         opened = self.open = Open(kind, epoch, interval, size)
         self._share_out(opened)
-        opened.as_planned = opened.pending.size == self.division.shares[self.rank]
-        self._faults.pass_by(Point.COMPUTING if kind is Kind.STEP else Point.EVALUATING, self.progress.round + 1)
+        share = self.division.share(self.rank, ahead=self.sent is not None)
+        opened.as_planned = opened.pending.size == share * opened.steps
+        self._faults.pass_by(Point.COMPUTING if kind is Kind.STEP else Point.EVALUATING, self._number)
         return opened
+
+    @property
+    def _number(self) -> int:
+        """The number of the open round."""
+        return self.progress.round + (1 if self.sent is None else 2)
 
     def _share_out(self, opened: Open) -> None:
         """Give everybody its part of what nobody holds: all of it at first, the gaps after a loss."""
-        batch = self.membership.global_batch if opened.kind is Kind.STEP else None
-        opened.pending, opened.tail = self.division.part(opened.interval, self.progress.round + 1, batch, self.rank)
+        step = opened.kind is Kind.STEP
+        batch = self.membership.global_batch if step else None
+        steps = [opened.interval] if batch is None else batches_of(opened.interval, batch)
+        parts = self.division.parts(steps, self._number, batch, self.rank, ahead=self.sent is not None)
+        opened.steps = len(steps)
+        opened.pending, opened.tail = (Intervals.of().union(*each) for each in zip(*parts, strict=True))
+        if step:
+            self.learner.begin([own.size for own, _ in parts])
 
     def backward(self, run: Callable[[], object], piece: Intervals, weight: float, loss: float) -> None:
         """Compute the gradients of a piece and hold them; if it is the last, their reduction begins meanwhile."""
@@ -182,7 +162,7 @@ class Rounds:
         """Compute anew what is held, and a piece that did not fit into memory: it has left something in the sums."""
         opened, group = self._need_open(), self.group
         lost = opened.pending.union(opened.held, piece)
-        begun = self._reduction is not None and self._reduction.begun
+        begun = self.learner.under_way or (self._reduction is not None and self._reduction.begun)
         self._forget_held()
         opened.pending, opened.disturbed = lost, True
         if begun and group is not None:
@@ -193,18 +173,24 @@ class Rounds:
         if self._reduction is not None:
             self._reduction.fire(number)
             if number == 0:
-                self._faults.pass_by(Point.FIRST_BUCKET, self.progress.round + 1)
+                self._faults.pass_by(Point.FIRST_BUCKET, self._number)
 
     def complete(self) -> bool:
         """Reduce the open round and commit it; False if there is more to compute first."""
         self.watch.mark(Phase.COMPUTE)
         while (opened := self.open) is not None:
-            group = self.group
+            group, stays = self.group, False
             if group is None or self.membership.is_superseded(group):
-                self.regroup(group)
+                pass
+            elif self.sent is not None and self.learner.takes_in:
+                stays = self._take_in(self.sent)
+            elif self.learner.step_due:
+                stays = self._step(group)
             elif opened.pending or self._takes_more(opened, group):
                 return False
-            elif not self._attempt(opened, group):
+            else:
+                stays = self._send_ahead(opened, group) or self._attempt(opened, group)
+            if not stays:
                 self.regroup(group)
         return True
 
@@ -216,85 +202,99 @@ class Rounds:
         self.watch.in_tail = took
         return took
 
-    def _attempt(self, opened: Open, group: Group) -> bool:
-        """Reduce once; False if the generation has to be left."""
-        reduction, self._reduction = self._reduction, None
-        step = opened.kind is Kind.STEP
-        weight = self.learner.weigh(opened.weight) if step else opened.weight
-        if reduction is None or reduction.group is not group:
-            reduction = Reduction(group, self.membership, self.learner.buckets if step else None)
-        self._faults.pass_by(Point.REDUCING, self.progress.round + 1)
-        contributions = self.learner.contributions(opened) if step else []
-        reduction.add(*contributions)
-        if self.evaluation is not None and not self.evaluation.contribute(reduction, self.membership):
-            return False
-        ending, whole = reduction.finish(self._part(opened, group, weight))
+    def _step(self, group: Group) -> bool:
+        """Take a step inside the round together with this worker's team; False if the generation has to be left."""
+        reduction = Reduction(group.team or group, self.membership, self.learner.buckets)
+        reduction.close(step_part(self.learner, self._number))
+        self._faults.pass_by(Point.FIRST_BUCKET, self._number)
+        ending, whole = reduction.finish()
         self.watch.mark(Phase.EXPOSED)
         if ending is not Ending.COMPLETE or whole is None:
             return False
         whole.check()
-        self._faults.pass_by(Point.BEFORE_UPDATE, self.progress.round + 1)
-        self._commit(opened, reduction, whole, contributions)
-        self._close_round(opened, group, whole)
+        self.learner.take_step(reduction, whole)
+        self._steps += 1
+        self.watch.mark(Phase.COMPUTE)
         return True
 
-    def _part(self, opened: Open, group: Group, weight: float) -> Part:
-        step, loss = opened.kind is Kind.STEP, opened.mean_loss * weight
-        return Part(
-            kind=opened.kind,
-            round=self.progress.round + 1,
-            weight=weight,
-            loss=loss if math.isfinite(loss) else 0.0,
-            samples=opened.held.size,
-            checksum=checksum(opened.held),
-            ready=self.membership.ready_tag(group) if step else 0.0,
-            exposed=self.watch.exposed,
-            plan=self.membership.plan,
-            touched=self.learner.buckets.touched() if step else torch.zeros(0, dtype=torch.float64),
-        )
+    def _send_ahead(self, opened: Open, group: Group) -> bool:
+        """Leave a round on its way, if the strategy does so: the next one begins meanwhile."""
+        if not self.learner.sends_ahead(opened):
+            return False
+        self.sent, self.open, self.learner.in_flight = self._send(opened, group), None, True
+        return True
 
-    def _commit(self, opened: Open, reduction: Reduction, whole: Whole, contributions: list[Tensor]) -> None:
+    def _attempt(self, opened: Open, group: Group) -> bool:
+        """Reduce once; False if the generation has to be left."""
+        attempt = self._send(opened, group)
+        return attempt is not None and self._take_in(attempt)
+
+    def _send(self, opened: Open, group: Group) -> Attempt | None:
+        """Begin to reduce a round; None if the generation has to be left."""
+        reduction, self._reduction = self._reduction, None
+        step, learner = opened.kind is Kind.STEP, self.learner
+        weight = learner.weigh(opened.weight) if step else opened.weight
+        if reduction is None or reduction.group is not group:
+            reduction = Reduction(group, self.membership, learner.buckets if step and learner.exchanges else None)
+        self._faults.pass_by(Point.REDUCING, self._number)
+        contributions = learner.contributions(opened) if step else []
+        reduction.add(*contributions)
+        if self.evaluation is not None and not self.evaluation.contribute(reduction, self.membership):
+            return None
+        ready = self.membership.ready_tag(group) if step else 0.0
+        part = part_of(opened, self._number, weight, learner)
+        reduction.close(replace(part, ready=ready, exposed=self.watch.exposed, plan=self.membership.plan))
+        return Attempt(opened, group, reduction, contributions)
+
+    def _take_in(self, attempt: Attempt) -> bool:
+        """Wait for a round that was sent, and commit it; False if the generation has to be left."""
+        ending, whole = attempt.reduction.finish()
+        self.watch.mark(Phase.EXPOSED)
+        if ending is not Ending.COMPLETE or whole is None:
+            return False
+        whole.check()
+        self.sent = None
+        self._faults.pass_by(Point.BEFORE_UPDATE, self.progress.round + 1)
+        self._commit(attempt, whole)
+        self._close_round(attempt, whole)
+        return True
+
+    def _commit(self, attempt: Attempt, whole: Whole) -> None:
+        opened = attempt.opened
         wanted = (opened.interval.size, checksum(opened.interval))
         progress = self.progress.audited(wanted, (whole.samples, whole.checksum))
         if (progress.lost, progress.doubled) != (self.progress.lost, self.progress.doubled):
             log.error("round %d did not contain exactly its samples: please report this", progress.round + 1)
+        skipped = False
         if opened.kind is Kind.STEP:
-            skipped = not self.learner.update(reduction, whole, contributions)
+            skipped = not self.learner.update(attempt.reduction, whole, attempt.contributions)
             at = (opened.epoch, opened.end, opened.size)
-            self.progress = progress.after_step(at, whole.samples, skipped=skipped)
+            self.progress = progress.after_step(at, whole.samples, skipped=skipped, steps=opened.steps)
         else:
             self.progress = progress.after_round(None if self.evaluation is None else self.evaluation.result())
+        # What was begun meanwhile goes on, unless it was begun at a model that is skipped.
+        self.open = None if skipped or self.open is opened else self.open
         self._faults.pass_by(Point.AFTER_UPDATE, self.progress.round)
 
-    def _close_round(self, opened: Open, group: Group, whole: Whole) -> None:
+    def _close_round(self, attempt: Attempt, whole: Whole) -> None:
+        opened, group = attempt.opened, attempt.group
         version, share = self.division.version, self.division.shares[group.rank]
         self.division.commit(whole.version, whole.shares)
-        self.open = None
         self.membership.round = self.progress.round
         self._drop_previous()
         self.watch.mark(Phase.COMPUTE)
-        lap = self.watch.lap(whole.least_exposed)
+        lap, steps, self._steps = self.watch.lap(whole.least_exposed), self._steps, 0
+        # Some steps of the next round may be in these times.
+        alike = self.open is None or (self.open.as_planned and self.division.shares[group.rank] == share)
         loss = whole.loss / whole.weight if whole.weight else 0.0
         self._on_commit(
             Committed(
-                opened.kind, self.progress, group, version, share, opened.interval, opened.held,
-                whole.samples, loss, lap, opened.disturbed, opened.as_planned,
+                opened.kind, self.progress, group, version, share, opened.interval, opened.held, whole.samples, loss,
+                lap, opened.disturbed, opened.as_planned and alike, max(1, steps),
+                max(0, opened.held.size - share * opened.steps),
             )
         )  # fmt: skip
         self.learner.check(self.progress.skipped_in_a_row)
         self.membership.check()
         if whole.ready:
             self._switch(group)
-
-    def _need_open(self) -> Open:
-        if self.open is None:
-            raise RuntimeError("there is no batch to step: call session.step once for each batch of session.batches")
-        return self.open
-
-    def _forget_held(self) -> None:
-        self.learner.forget()
-        self._reduction = None
-        if self.open is not None:
-            self.open.forget()
-        if self.evaluation is not None:
-            self.evaluation.clear()

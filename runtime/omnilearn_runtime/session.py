@@ -208,6 +208,7 @@ class Session:
         try:
             for end in ends:
                 self._passes.number += 1
+                self._rounds.learner.begin_pass(self._passes.number, self._passes.left(feeder.total, feeder.left))
                 place = Place(self.global_batch, self._rounds.division.shares, self._rounds.rank)
                 order = epoch_order(feeder.size, self._seed, self._passes.number, shuffle)
                 order = self._rounds.learner.order(order, self._passes.number, place)
@@ -280,7 +281,7 @@ class Session:
     def _committed(self, round_: Committed) -> None:
         """Do what follows a commit; the engine calls this."""
         if self._trace.on:
-            self._trace.committed(round_, self._rounds.learner.managed.parameter_hash() if self._trace.hashes else "")
+            self._trace.committed(round_, self._rounds.learner.parameter_hash() if self._trace.hashes else "")
         self._reporter.committed(round_)
         self._reporter.local_steps = self._rounds.learner.last_local_steps
         self._reporter.logged.update(self._rounds.learner.figures)

@@ -99,14 +99,14 @@ class StoreServer:
 class StoreClient(Store):
     """A generation's part of the store of its rank 0, as gloo wants it; to be closed when the group stands."""
 
-    def __init__(self, address: str, port: int, board: str, limit: timedelta) -> None:
+    def __init__(self, address: str, port: int, board: str, limit: timedelta, prefix: str = "") -> None:
         super().__init__()
         try:
             self._socket = socket.create_connection((address, port), limit.total_seconds())
         except OSError as error:
             raise RuntimeError(f"the store of rank 0 cannot be reached: {error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._board = board
+        self._board, self._prefix = board, prefix
         self._known: dict[str, str] = {}
         self.set_timeout(limit)
 
@@ -117,13 +117,14 @@ class StoreClient(Store):
     def set(self, key: str, value: str | bytes) -> None:
         """Leave a value."""
         raw = value.encode("latin-1") if isinstance(value, str) else bytes(value)
-        self._ask(key, raw.hex())
+        self._ask(self._prefix + key, raw.hex())
 
     def get(self, key: str) -> bytes:
         """Return a value; waits until it is there, but not for ever."""
-        if key not in self._known:
-            self._ask(key, None)
-        return bytes.fromhex(self._known[key])
+        whole = self._prefix + key
+        if whole not in self._known:
+            self._ask(whole, None)
+        return bytes.fromhex(self._known[whole])
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
         """Wait until the values are there."""

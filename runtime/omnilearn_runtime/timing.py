@@ -88,15 +88,15 @@ class Windows:
         self._lock = threading.Lock()
         self._open = Window()
 
-    def add(self, plan: int, share: int, lap: Lap, loss: float, tail_samples: int = 0) -> None:
-        """Add a round that went undisturbed, with what was computed beyond the share; another share begins another."""
+    def add(self, plan: int, share: int, lap: Lap, loss: float, tail_samples: int = 0, steps: int = 1) -> None:
+        """Add steps that went undisturbed, with what was computed beyond the share; another share begins another."""
         with self._lock:
             window = self._open
             if (window.plan, window.share) != (plan, share):
                 window = Window(plan, share)
             total = Lap(*(getattr(window.total, each.name) + getattr(lap, each.name) for each in fields(Lap)))
             tail_samples += window.tail_samples
-            self._open = replace(window, steps=window.steps + 1, tail_samples=tail_samples, total=total, loss=loss)
+            self._open = replace(window, steps=window.steps + steps, tail_samples=tail_samples, total=total, loss=loss)
 
     def take(self, fewest: int) -> Window | None:
         """Return the window and begin another, if it has at least ``fewest`` rounds."""

@@ -22,6 +22,9 @@ class Open:
     size: int = 0
     """Size of the pass that a step belongs to."""
 
+    steps: int = 1
+    """Of how many global batches it consists."""
+
     pending: Intervals = field(default_factory=Intervals.of)
     held: Intervals = field(default_factory=Intervals.of)
     tail: Intervals = field(default_factory=Intervals.of)
@@ -75,6 +78,17 @@ class Committed:
     lap: Lap
     disturbed: bool
     as_planned: bool
+    steps: int
+    """Steps in the times of the lap: not always those of the round, where one begins before the last is committed."""
+
+    beyond: int
+    """Samples beyond the share."""
+
+
+def batches_of(interval: Intervals, batch: int) -> list[Intervals]:
+    """Return the global batches that a round consists of; the last one may be short."""
+    whole, rest = divmod(interval.size, batch)
+    return interval.split([batch] * whole + [rest] * bool(rest))
 
 
 def pieces(pending: Intervals, size: int) -> Sequence[Intervals]:

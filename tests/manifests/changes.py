@@ -69,6 +69,16 @@ CHANGES: dict[str, Change] = {
         changed(_JOB, "spec.strategy", {"type": "LocalSGD", "localSGD": {"batch": 8}}),
         changed(_JOB, "spec.strategy", {"type": "LocalSGD", "localSGD": {"batch": 8}}),
     ),
+    "other options of groups": Change(
+        changed(_JOB, "spec.strategy", {"type": "Hierarchical", "hierarchical": {"interval": 2}}),
+        changed(_JOB, "spec.strategy", {"type": "Hierarchical"}),
+        (
+            Problem(
+                "spec.strategy.hierarchical",
+                "strategy.hierarchical cannot change in a job that exists: create another job",
+            ),
+        ),
+    ),
     "another manager": Change(
         _JOB,
         changed(_JOB, "spec.managedBy", "example.com/queue"),

@@ -13,6 +13,11 @@ def local_sgd(batch: dict[str, Any], /, **options: Any) -> Manifest:
     return manifest(batch=batch, strategy={"type": "LocalSGD", **({"localSGD": options} if options else {})})
 
 
+def hierarchical(**options: Any) -> Manifest:
+    """Return a job of Hierarchical."""
+    return manifest(strategy={"type": "Hierarchical", **({"hierarchical": options} if options else {})})
+
+
 STRATEGIES: dict[str, Manifest] = {
     "local SGD without options": local_sgd({"global": 64}),
     "local SGD with every option": local_sgd(
@@ -31,6 +36,11 @@ STRATEGIES: dict[str, Manifest] = {
     ),
     "local SGD in which some may have no step": local_sgd({"global": 32, "minPerWorker": 0}),
     "local SGD with a tail of nothing": local_sgd({"global": 64, "tailPercent": 0}),
+    "hierarchical without options": hierarchical(),
+    "hierarchical with every option": hierarchical(
+        interval=2, maxInterval=16, warmupEpochs=0, cooldownEpochs=3, wait=16
+    ),
+    "hierarchical that always merges": hierarchical(interval=1, maxInterval=1),
 }
 
 UNFIT: dict[str, Bad] = {
@@ -70,6 +80,36 @@ UNFIT: dict[str, Bad] = {
         (
             "spec.batch.tailPercent",
             "batch.tailPercent is set, but only Synchronous has a tail, not LocalSGD: remove it",
+        ),
+    ),
+    "group options of another strategy": breaks(
+        manifest(strategy={"type": "Synchronous", "hierarchical": {"interval": 2}}),
+        (
+            "spec.strategy.hierarchical",
+            "hierarchical has options, but the type of the strategy is Synchronous: set type to Hierarchical, or remove"
+            " them",
+        ),
+    ),
+    "an interval beyond the most": breaks(
+        hierarchical(interval=9),
+        (
+            "spec.strategy.hierarchical.interval",
+            "interval is 9, but the most steps between two merges (maxInterval) are 8: change one of them",
+        ),
+    ),
+    "a wait beyond the most": breaks(
+        hierarchical(interval=2, maxInterval=2, wait=3),
+        (
+            "spec.strategy.hierarchical.wait",
+            "wait is 3, but the most steps between two merges (maxInterval) are 2: a merge must have been taken in"
+            " before the next one begins; change one of them",
+        ),
+    ),
+    "a tail of groups": breaks(
+        manifest(batch={"global": 64, "tailPercent": 20}, strategy={"type": "Hierarchical"}),
+        (
+            "spec.batch.tailPercent",
+            "batch.tailPercent is set, but only Synchronous has a tail, not Hierarchical: remove it",
         ),
     ),
 }

@@ -176,7 +176,7 @@ class WorkerReport(ApiModel):
     """The most samples that fit into memory at once, if that was ever exceeded."""
 
     local_steps: Share = 0
-    """Steps that it took on its own in the last round, if the strategy has such steps."""
+    """Steps that it took between the last two merges, on its own or with its group, if the strategy has merges."""
 
     in_pieces: bool = True
     """Its share may be computed in small pieces: nothing in the model looks at a batch as a whole."""

@@ -97,7 +97,7 @@ class MemberStatus(ApiModel):
     """Time it computes in a step, without waiting for others."""
 
     local_steps: Step | None = None
-    """Steps that it takes on its own in a round, where the strategy has such steps."""
+    """Steps that it takes between two merges, on its own or with its group, where the strategy has merges."""
 
 
 class DecisionStatus(ApiModel):

@@ -10,6 +10,8 @@ from pydantic import Field
 from .base import ApiModel
 
 LOCAL_BATCH = 32
+INTERVAL = 4
+MAX_INTERVAL = 8
 
 
 class StrategyType(StrEnum):
@@ -17,6 +19,7 @@ class StrategyType(StrEnum):
 
     SYNCHRONOUS = "Synchronous"
     LOCAL_SGD = "LocalSGD"
+    HIERARCHICAL = "Hierarchical"
 
 
 class LocalSteps(StrEnum):
@@ -119,20 +122,56 @@ class LocalSGD(ApiModel):
         return (default if self.outer_rate_percent is None else self.outer_rate_percent) / 100
 
 
+class Hierarchical(ApiModel):
+    """Options of Hierarchical."""
+
+    interval: Annotated[int, Field(ge=1, le=1024)] = INTERVAL
+    """Steps that each group takes between two merges, at first. It is halved when the loss of an epoch stays within 5 %
+    of the best for two epochs, and goes to maxInterval when it was 1 by then."""
+
+    max_interval: Annotated[int, Field(ge=1, le=1024)] = MAX_INTERVAL
+    """The most steps between two merges."""
+
+    warmup_epochs: Annotated[int, Field(ge=0, le=1000000)] = 1
+    """Epochs at the beginning in which the groups merge after every step, and wait for it."""
+
+    cooldown_epochs: Annotated[int, Field(ge=0, le=1000000)] = 1
+    """The same at the end, where the script says how many epochs there are: session.epochs(n), or batches(epochs=n)."""
+
+    wait: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Steps that each group takes while a merge is on its way, before it takes it in. More hide a slower network, but
+    what is merged is older; never more than the present interval."""
+
+
 class Strategy(ApiModel):
     """How the workers cooperate."""
 
     type: StrategyType = StrategyType.SYNCHRONOUS
     """Synchronous: every step is one global batch, computed by all members together. LocalSGD: every worker takes
-    steps of its own, and after a global batch their models are merged. Cannot be changed."""
+    steps of its own, and after a global batch their models are merged. Hierarchical: the workers of a group train in
+    step, the models of the groups are merged every few steps and meanwhile they go on, as in DASO. Cannot be
+    changed."""
 
     local_sgd: Annotated[LocalSGD | None, Field(alias="localSGD")] = None
     """Options of LocalSGD. Cannot be changed."""
+
+    hierarchical: Hierarchical | None = None
+    """Options of Hierarchical. Cannot be changed."""
 
     @property
     def local(self) -> LocalSGD:
         """The options of LocalSGD, if it is that."""
         return self.local_sgd or LocalSGD()
+
+    @property
+    def in_groups(self) -> Hierarchical:
+        """The options of Hierarchical, if it is that."""
+        return self.hierarchical or Hierarchical()
+
+    @property
+    def has_teams(self) -> bool:
+        """True if the workers of a group exchange more with each other than with the rest."""
+        return self.type is StrategyType.HIERARCHICAL
 
     @property
     def unit(self) -> int:

@@ -10,6 +10,7 @@ from omnilearn_core.api.messages import Welcome
 from omnilearn_core.api.strategy import Strategy, StrategyType
 from omnilearn_runtime.managed import Managed
 
+from .hierarchical import HierarchicalLearner
 from .learner import DivergedError, Learner
 from .local import LocalLearner
 
@@ -24,3 +25,5 @@ def learner_of(welcome: Welcome | None, managed: Managed) -> Learner:
             return Learner(managed)
         case StrategyType.LOCAL_SGD:
             return LocalLearner(managed, strategy.local)
+        case StrategyType.HIERARCHICAL:
+            return HierarchicalLearner(managed, strategy.in_groups)

@@ -36,6 +36,33 @@ class Learner:
     overlaps = True
     """The sums of the last piece may be reduced while its backward runs."""
 
+    keeps_parts = True
+    """What was computed of a round goes into it even if the members change before it is reduced."""
+
+    alike = True
+    """All members hold the same after every update, the state of the optimizers, too."""
+
+    exchanges = True
+    """The sums are reduced at all."""
+
+    steps = 1
+    """Global batches in the next round."""
+
+    step_due = False
+    """All that this worker computes for the next step inside the round is there: its team may take it."""
+
+    step_weight = 0.0
+    """What that weighs."""
+
+    takes_in = False
+    """A round is on its way whose time has come."""
+
+    under_way = False
+    """Others have seen what this worker has done since the round began: it cannot begin it anew on its own."""
+
+    in_flight = False
+    """A round is on its way, while the one after it is open."""
+
     local_steps = 0
     """Steps that this worker has taken on its own since the last update."""
 
@@ -52,6 +79,27 @@ class Learner:
         self.managed = managed
         self.buckets = self._new_buckets()
         self._statistics = RunningStatistics(managed)
+
+    def begin_pass(self, pass_: int, left: int | None) -> None:
+        """Begin a pass over the data, with which ``left`` are left; None if the script has not said how many."""
+
+    def join(self, teams: int) -> None:
+        """Enter a generation with members of so many groups of the manifest."""
+
+    def begin(self, sizes: Sequence[int]) -> None:
+        """Begin a round, or begin it anew; this worker computes so many samples in each of its steps."""
+
+    def sends_ahead(self, opened: Open) -> bool:
+        """Tell whether a round is left on its way while the next one begins."""
+        del opened
+        return False
+
+    def take_step(self, reduction: Reduction, whole: Whole) -> None:
+        """Take a step inside a round, with what the team has reduced."""
+        raise NotImplementedError
+
+    def lose(self) -> None:
+        """Go back to the last update: what was on its way has been lost with its generation."""
 
     def order(self, order: Tensor, pass_: int, place: Place) -> Tensor:
         """Return which sample stands at each position of a pass, for a worker at that place."""
@@ -137,6 +185,17 @@ class Learner:
         self._statistics.commit()
         self._drop_sums()
         self.refresh()
+
+    def align(self, tree: dict[str, Any]) -> None:
+        """Take over from that state what is not the same on all members."""
+
+    def course_hash(self) -> str:
+        """Return a digest of what is the same in a team only; empty if there is no such thing."""
+        return ""
+
+    def parameter_hash(self) -> str:
+        """Return a digest of all parameters after the last update."""
+        return self.managed.parameter_hash()
 
     def _new_buckets(self) -> Buckets:
         trainable = self.managed.trainable()

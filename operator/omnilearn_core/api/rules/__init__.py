@@ -58,6 +58,8 @@ def _parts(job: OmniLearnJob, at: str) -> Iterator[tuple[str, Any]]:
         yield at, job.spec.batch
     elif at == "spec.strategy":
         yield at, job.spec.strategy
+    elif at == "spec.strategy.hierarchical":
+        yield from ((at, options) for options in (job.spec.strategy.hierarchical,) if options is not None)
     elif at in ("spec.workers[]", "spec.workers[].template.spec"):
         for index, group in enumerate(job.spec.workers):
             path = at.replace("[]", f"[{index}]", 1)

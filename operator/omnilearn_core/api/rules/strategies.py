@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnilearn_core.api.job import JobSpec, OmniLearnJob
-from omnilearn_core.api.strategy import LOCAL_BATCH, Strategy, StrategyType
+from omnilearn_core.api.strategy import LOCAL_BATCH, Hierarchical, Strategy, StrategyType
 
 from .numbers import MOST as _MOST
 from .rule import Rule, Values
@@ -15,6 +15,18 @@ _LOCAL_BATCH = f"(has(self.strategy.localSGD) ? self.strategy.localSGD.batch : {
 
 def _foreign_options(strategy: Strategy) -> Values | None:
     return (str(strategy.type),) if strategy.local_sgd and strategy.type is not StrategyType.LOCAL_SGD else None
+
+
+def _foreign_group_options(strategy: Strategy) -> Values | None:
+    return (str(strategy.type),) if strategy.hierarchical and strategy.type is not StrategyType.HIERARCHICAL else None
+
+
+def _interval_beyond_most(options: Hierarchical) -> Values | None:
+    return (options.interval, options.max_interval) if options.interval > options.max_interval else None
+
+
+def _wait_beyond_most(options: Hierarchical) -> Values | None:
+    return (options.wait, options.max_interval) if options.wait > options.max_interval else None
 
 
 def _no_whole_steps(spec: JobSpec) -> Values | None:
@@ -42,6 +54,20 @@ def _tail_without_synchrony(spec: JobSpec) -> Values | None:
 def _options_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
     before, after = old.spec.strategy, new.spec.strategy
     return () if before.type == after.type and before.local_sgd != after.local_sgd else None
+
+
+def _group_options_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
+    before, after = old.spec.strategy, new.spec.strategy
+    return () if before.type == after.type and before.hierarchical != after.hierarchical else None
+
+
+def _unchanged(options: str) -> str:
+    """Return the CEL for: these options are as they were, if the strategy is."""
+    return (
+        "self.strategy.type != oldSelf.strategy.type ||"
+        f" (has(self.strategy.{options}) == has(oldSelf.strategy.{options}) &&"
+        f" (!has(self.strategy.{options}) || self.strategy.{options} == oldSelf.strategy.{options}))"
+    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -94,11 +120,44 @@ RULES: tuple[Rule, ...] = (
         at="spec",
         field="strategy.localSGD",
         sentence="strategy.localSGD cannot change in a job that exists: create another job",
-        cel="self.strategy.type != oldSelf.strategy.type ||"
-        " (has(self.strategy.localSGD) == has(oldSelf.strategy.localSGD) &&"
-        " (!has(self.strategy.localSGD) || self.strategy.localSGD == oldSelf.strategy.localSGD))",
+        cel=_unchanged("localSGD"),
         values=(),
         broken=_options_changed,
+        on_change=True,
+    ),
+    Rule(
+        at="spec.strategy",
+        field="hierarchical",
+        sentence="hierarchical has options, but the type of the strategy is %s: set type to Hierarchical, or remove"
+        " them",
+        cel=f"!has(self.hierarchical) || self.type == '{StrategyType.HIERARCHICAL}'",
+        values=("self.type",),
+        broken=_foreign_group_options,
+    ),
+    Rule(
+        at="spec.strategy.hierarchical",
+        field="interval",
+        sentence="interval is %d, but the most steps between two merges (maxInterval) are %d: change one of them",
+        cel="self.interval <= self.maxInterval",
+        values=("self.interval", "self.maxInterval"),
+        broken=_interval_beyond_most,
+    ),
+    Rule(
+        at="spec.strategy.hierarchical",
+        field="wait",
+        sentence="wait is %d, but the most steps between two merges (maxInterval) are %d: a merge must have been taken"
+        " in before the next one begins; change one of them",
+        cel="self.wait <= self.maxInterval",
+        values=("self.wait", "self.maxInterval"),
+        broken=_wait_beyond_most,
+    ),
+    Rule(
+        at="spec",
+        field="strategy.hierarchical",
+        sentence="strategy.hierarchical cannot change in a job that exists: create another job",
+        cel=_unchanged("hierarchical"),
+        values=(),
+        broken=_group_options_changed,
         on_change=True,
     ),
 )
