@@ -31,6 +31,7 @@ _OPERATION_SECONDS = 300.0
 _FORMATION_SECONDS = 60.0
 # Buckets in flight at the same time
 _THREADS = 2
+_SERVER = "server"
 
 
 _REAPERS: list[tuple[Callable[[], None], threading.Thread]] = []
@@ -86,6 +87,9 @@ class Group:
         self.assignment, self.rank, self.size = assignment, rank, len(assignment.members)
         self.id = assignment.generation
         self.names = [member.worker for member in assignment.members]
+        self.server: tuple[str, int] | None = None
+        """Where rank 0 listens as a server, if the strategy has one."""
+
         self._gloo, self._nccl, self._wake = gloo, nccl, wake
         self._begun: list[Operation | CudaOperation] = []
 
@@ -151,7 +155,7 @@ def _reap(box: list[Any]) -> None:
     box.clear()
 
 
-def form(assignment: Assignment, worker: str, wake: Callable[[], None]) -> Group:
+def form(assignment: Assignment, worker: str, wake: Callable[[], None], server_port: int | None = None) -> Group:
     """Form the group of a generation; blocks until all members are there. Raises RuntimeError if they are not."""
     rank = [member.worker for member in assignment.members].index(worker)
     if len(assignment.members) == 1:
@@ -169,6 +173,11 @@ def form(assignment: Assignment, worker: str, wake: Callable[[], None]) -> Group
         nccl = None
         if all(member.device == "gpu" for member in assignment.members):
             nccl = form_nccl(store, host.address, rank, len(assignment.members), _OPERATION_SECONDS)
+        group = Group(assignment, rank, gloo, wake, nccl)
+        if server_port is not None and rank == 0:
+            store.set(_SERVER, str(server_port))
+        elif server_port is not None:
+            group.server = (host.address, int(store.get(_SERVER)))
     finally:
         store.close()
-    return Group(assignment, rank, gloo, wake, nccl)
+    return group

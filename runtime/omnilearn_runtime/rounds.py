@@ -5,8 +5,6 @@ Runs in the user's training thread only. `session` drives it; docs/protocol.md h
 
 from __future__ import annotations
 
-import logging
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,21 +15,19 @@ from torch import Tensor
 from .claiming import Claimer
 from .division import Division
 from .element import Kind, Part, Whole
-from .entry import enter
+from .entry import enter, roll_call
 from .evaluation import Evaluation
 from .faults import Faults, Point
 from .group import Group
-from .ledger import Intervals, checksum
+from .ledger import Intervals
 from .membership import Membership
 from .progress import Progress
 from .reduction import Reduction
-from .rollcall import Record
+from .rollcall import Record, Verdict
 from .strategies import Learner
 from .timing import Phase, Stopwatch
 from .waiting import Ending
-from .work import Committed, Open
-
-log = logging.getLogger("omnilearn")
+from .work import Committed, Open, audited
 
 
 class Rounds:
@@ -75,6 +71,15 @@ class Rounds:
         """Return the state after the last committed round."""
         return {"progress": self.progress.to_tree(), "managed": self.learner.to_tree()}
 
+    def newest_tree(self) -> dict[str, Any]:
+        """Return the newest state that this worker can give, to be saved."""
+        return self.to_tree()
+
+    @property
+    def seen(self) -> Progress:
+        """How far the job is, as far as this worker knows."""
+        return self.progress
+
     def load(self, tree: dict[str, Any]) -> None:
         """Become that state; what was held belongs to another."""
         self._forget_held()
@@ -108,7 +113,7 @@ class Rounds:
         self._claimer.close()
         self._reduction = None
         before = self.progress.round
-        entry = enter(self.membership, self, self._faults, after)
+        entry = enter(self.membership, self._come_in, after)
         plan, names = entry.group.assignment.plan, entry.group.names
         self._division.enter(plan.version, plan.in_order(names), self.progress.round + 1, entry.verdict.held)
         if self.open is not None and self.progress.round != before:
@@ -116,6 +121,9 @@ class Rounds:
         elif self.open is not None:
             self._share_out(self.open)
         self.watch.mark(Phase.OTHER)
+
+    def _come_in(self, group: Group) -> Verdict:
+        return roll_call(group, self.membership, self, self._faults)
 
     def _switch(self, group: Group) -> None:
         """Change to the generation that all have built, with everybody at the same round."""
@@ -239,14 +247,9 @@ class Rounds:
         return True
 
     def _part(self, opened: Open, group: Group, weight: float) -> Part:
-        step, loss = opened.kind is Kind.STEP, opened.mean_loss * weight
-        return Part(
-            kind=opened.kind,
-            round=self.progress.round + 1,
-            weight=weight,
-            loss=loss if math.isfinite(loss) else 0.0,
-            samples=opened.held.size,
-            checksum=checksum(opened.held),
+        step = opened.kind is Kind.STEP
+        return replace(
+            opened.part(self.progress.round + 1, weight),
             ready=self.membership.ready_tag(group) if step else 0.0,
             exposed=self.watch.exposed,
             plan=self.membership.plan,
@@ -254,10 +257,7 @@ class Rounds:
         )
 
     def _commit(self, opened: Open, reduction: Reduction, whole: Whole, statistics: Tensor | None) -> None:
-        wanted = (opened.interval.size, checksum(opened.interval))
-        progress = self.progress.audited(wanted, (whole.samples, whole.checksum))
-        if (progress.lost, progress.doubled) != (self.progress.lost, self.progress.doubled):
-            log.error("round %d did not contain exactly its samples: please report this", progress.round + 1)
+        progress = audited(self.progress, opened.interval, (whole.samples, whole.checksum))
         if opened.kind is Kind.STEP:
             skipped = not self.learner.update(reduction, whole, statistics)
             at = (opened.epoch, opened.end, opened.size)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .element import Kind
+from .element import Kind, Part
 from .group import Group
-from .ledger import Intervals, scaled
+from .ledger import Intervals, checksum, scaled
 from .progress import Progress
 from .timing import Lap
+
+log = logging.getLogger("omnilearn")
 
 
 @dataclass(slots=True)
@@ -47,6 +51,18 @@ class Open:
         """The weighted mean of the losses of what is held."""
         return self.loss / self.weight if self.weight else 0.0
 
+    def part(self, round_: int, weight: float) -> Part:
+        """Return what this worker says of its work in the control element, where all of it weighs ``weight``."""
+        loss = self.mean_loss * weight
+        return Part(
+            kind=self.kind,
+            round=round_,
+            weight=weight,
+            loss=loss if math.isfinite(loss) else 0.0,
+            samples=self.held.size,
+            checksum=checksum(self.held),
+        )
+
     def hold(self, piece: Intervals, weight: float = 0.0, loss: float = 0.0) -> None:
         """Note that a piece has been computed."""
         self.pending = self.pending.minus(piece)
@@ -75,6 +91,16 @@ class Committed:
     lap: Lap
     disturbed: bool
     as_planned: bool
+    delay: int | None = None
+    """Updates between handing out the parameters of a gradient and applying it, if the strategy has such delays."""
+
+
+def audited(progress: Progress, interval: Intervals, got: tuple[int, int]) -> Progress:
+    """Return the progress with what was found missing, or doubled, by comparing what was computed with its interval."""
+    after = progress.audited((interval.size, checksum(interval)), got)
+    if (after.lost, after.doubled) != (progress.lost, progress.doubled):
+        log.error("round %d did not contain exactly its samples: please report this", progress.round + 1)
+    return after
 
 
 def pieces(pending: Intervals, size: int) -> Sequence[Intervals]:

@@ -12,8 +12,9 @@ from omnilearn_runtime.managed import Managed
 
 from .learner import DivergedError, Learner
 from .local import LocalLearner
+from .remote import RemoteLearner
 
-__all__ = ["DivergedError", "Learner", "learner_of"]
+__all__ = ["DivergedError", "Learner", "RemoteLearner", "learner_of"]
 
 
 def learner_of(welcome: Welcome | None, managed: Managed) -> Learner:
@@ -24,3 +25,5 @@ def learner_of(welcome: Welcome | None, managed: Managed) -> Learner:
             return Learner(managed)
         case StrategyType.LOCAL_SGD:
             return LocalLearner(managed, strategy.local)
+        case StrategyType.ASYNCHRONOUS:
+            return RemoteLearner(managed)
