@@ -1,6 +1,6 @@
 """Asynchronous algorithms written down plainly, as their papers do, and a model small enough to compare them on.
 
-Gradients are of a quadratic, with noise that depends on the worker and on how many it has computed. Everything is driven by
+Gradients are of a quadratic, with noise that depends on the worker and on how many it has computed. All is driven by
 an order of arrivals.
 """
 
@@ -47,11 +47,9 @@ def asynchronous(
 ) -> tuple[Tensor, int]:
     """x ← x − γ(δ)·g for every gradient that arrives."""
     workers, x, start = begin(names)
-    k = 0
-    for i in order:
+    for k, i in enumerate(order):
         x = x - RATE * rate_of(k - start[i]) * workers.gradient(i)
-        k += 1
-        start[i] = k
+        start[i] = k + 1
         workers.hand(i, x)
     return x, 0
 

@@ -31,8 +31,8 @@ def rounds_of(
         return Rounds(learner, membership, faults, on_commit)
     welcome = membership.welcome
     options = (None if welcome is None else welcome.strategy.asynchronous) or Asynchronous()
-    who, address = (environment.worker, environment.attempt), own_address(environment)
-    return AsynchronousRounds(learner, membership, faults, on_commit, options, who, address)
+    who = (environment.worker, environment.attempt, own_address(environment))
+    return AsynchronousRounds(learner, membership, faults, on_commit, options, who)
 
 
 def feeder_of(rounds: Rounds, loader: Loader, size: int, global_batch: int) -> Feeder:

@@ -92,7 +92,7 @@ def roll_call(
     return verdict
 
 
-def _heal(  # noqa: PLR0913 - what a roll call has at hand
+def _heal(
     group: Group, membership: Membership, state: Stateful, verdict: Verdict, faults: Faults, *, any_newer: bool
 ) -> None:
     """Send the state from its source to those who need it; it is applied only when it is there as a whole."""

@@ -1,4 +1,4 @@
-"""The generations that a worker has heard of and built, and the questions that are asked of them. Used by `membership`."""
+"""The generations that a worker has heard of and built, and questions about them. Used by `membership`."""
 
 from __future__ import annotations
 

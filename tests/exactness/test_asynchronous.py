@@ -1,4 +1,4 @@
-"""Asynchronous training is what a plain replay of the same arrivals gives, through losses, joins and servers that die."""
+"""Asynchronous training is what a plain replay of the same arrivals gives, whoever joins, leaves or dies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import pytest
 import torch
@@ -33,9 +32,7 @@ def gently(parameters: Iterable[Parameter]) -> Optimizer:
 
 RECIPE = Recipe(dataset=samples(180), optimizer=gently, epochs=2, batch=BATCH)
 KINDS = [
-    Asynchronous(staleness=kind, bound=bound)
-    for kind in Staleness
-    for bound in ([2, 3] if kind.has_bound else [None])
+    Asynchronous(staleness=kind, bound=bound) for kind in Staleness for bound in ([2, 3] if kind.has_bound else [None])
 ]
 
 OnBatch = Callable[[Session, Worker], object]
@@ -94,3 +91,32 @@ def test_one_worker_is_plain_sgd(options: Asynchronous) -> None:
     options = options.model_copy(update={"bound": 1}) if options.staleness.has_bound else options
     workers, _ = play(options, {0: ""})
     assert distance(check(workers), train(RECIPE)) < 1e-10
+
+
+WORKER_POINTS = ("leased", "pushing", "meeting", "roll-call", "healing", "healed", "entered", "computing", "reducing")
+SERVER_POINTS = ("pushed", "applied", "snapshot")
+STEADY = [each for each in KINDS if each.staleness in (Staleness.UNBOUNDED, Staleness.RINGMASTER, Staleness.RENNALA)]
+SHORT = Recipe(dataset=samples(90), optimizer=gently, epochs=2, batch=BATCH)
+RELAXED = settings(
+    max_examples=16 * EXPLORE,
+    deadline=None,
+    derandomize=EXPLORE == 1,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@RELAXED
+@given(
+    options=st.sampled_from(STEADY),
+    point=st.sampled_from(WORKER_POINTS),
+    round_=st.integers(0, 60),
+    deed=st.sampled_from(["kill", "kill", "terminate"]),
+    struck=st.sampled_from([0, 0, 1, 2]),
+)
+def test_a_worker_that_dies_or_leaves_costs_no_sample_even_if_it_is_the_server(
+    options: Asynchronous, point: str, round_: int, deed: str, struck: int
+) -> None:
+    faults = {number: f"{point}@{round_}:{deed}" if number == struck else "" for number in range(3)}
+    workers, journal = play(options, faults, Unlike(round_), SHORT)
+    assert distance(check(workers, SHORT), Replay(SHORT, options).play(journal.events)) < 1e-10

@@ -110,7 +110,9 @@ _CHOICES = {
         "affine",
         'law is "affine": use Uniform, Static, Proportional, PerEpoch, Affine (did you mean Affine?)',
     ),
-    "unknown strategy": _with("spec.strategy.type", "Async", 'type is "Async": use Synchronous, LocalSGD'),
+    "unknown strategy": _with(
+        "spec.strategy.type", "Async", 'type is "Async": use Synchronous, LocalSGD, Asynchronous'
+    ),
     "unknown scheduler": _with(
         "spec.gangScheduler", "kueue", 'gangScheduler is "kueue": use none, native, volcano, coscheduling'
     ),

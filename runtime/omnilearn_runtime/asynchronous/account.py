@@ -1,9 +1,9 @@
-"""The books of a pass: which samples are out on lease, folded but not applied, committed; and how far the job is. Pure."""
+"""The books of a pass: which samples are leased, folded, committed; and how far the job is. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omnilearn_runtime.ledger import Intervals, Ledger, checksum
@@ -25,7 +25,7 @@ class Lease:
 class Standing:
     """Where a pass stands: committed positions, and how many samples with which audit sum were in the updates."""
 
-    committed: Intervals = Intervals()
+    committed: Intervals = field(default_factory=Intervals.of)
     count: int = 0
     sum: int = 0
 

@@ -1,6 +1,6 @@
-"""The server's own copy of what is trained: collects gradients in slots and updates with them. Knows nothing of members.
+"""The server's own copy of what is trained: collects gradients in slots and updates with them.
 
-The script's objects stay with the script, which computes on them at the same time.
+Knows nothing of members. The script's objects stay with the script, which computes on them at the same time.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class Desk:
 
 
 def is_left(membership: Membership, group: Group, worker: str) -> bool:
-    """Tell whether a generation has to be left at once: the server is another one, or this worker is not in the next."""
+    """Tell whether a generation has to be left at once: the server is another, or this worker is not in the next."""
     newest = membership.newest
     if membership.lets_go() or not membership.is_superseded(group):
         return membership.lets_go()

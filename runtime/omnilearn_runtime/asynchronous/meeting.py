@@ -1,7 +1,7 @@
 """Generations of an asynchronous job: how they are entered, and when all members meet. Under `engine`.
 
-Generations are entered one by one, without a roll call, as long as the server stays. Between passes, and when the server
-has changed, all members meet: a roll call heals everybody with the state of whoever is the furthest.
+Generations are entered one by one, without a roll call, as long as the server stays. Between passes, and when the
+server has changed, all members meet: a roll call heals everybody with the state of whoever is the furthest.
 """
 
 from __future__ import annotations
@@ -40,22 +40,21 @@ class MeetingRounds(Rounds):
 
     learner: RemoteLearner
 
-    def __init__(  # noqa: PLR0913 - what all engines are given, and who this worker is
+    def __init__(
         self,
         learner: RemoteLearner,
         membership: Membership,
         faults: Faults,
         on_commit: Callable[[Committed], None],
         options: Asynchronous,
-        who: tuple[str, int],
-        address: str,
+        who: tuple[str, int, str],
     ) -> None:
         check_suitable(learner.managed)
         super().__init__(learner, membership, faults, on_commit)
-        self._who = who
-        self.host = Host(address, membership, faults, options)
-        self._desk = Desk(who, learner, membership, self.host, options.gradients)
-        self._standby = Standby(who, lambda: membership.current)
+        self._who = who[:2]
+        self.host = Host(who[2], membership, faults, options)
+        self._desk = Desk(who[:2], learner, membership, self.host, options.gradients)
+        self._standby = Standby(who[:2], lambda: membership.current)
         self._standing = Standing()
         self._seen: Progress | None = None
         self._answer: Frame | None = None

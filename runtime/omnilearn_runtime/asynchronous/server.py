@@ -1,13 +1,13 @@
 """The server of a pass: one thread that owns the model, the books and the policy, and answers those who sit before it.
 
-Connections bring their messages as calls into its queue, so nothing in here needs a lock. docs/protocol.md has the rules.
+Connections bring their messages as calls into its queue, so nothing in here needs a lock. docs/protocol.md.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor
 
@@ -18,6 +18,7 @@ from omnilearn_runtime.faults import Faults, Point
 from .account import Account
 from .actor import Actor
 from .central import Central, Gradient
+from .following import Course, Roster, course, members_of
 from .frames import Kind
 from .policies import Action, Apply, Discard, Empty, Fold, Issue, Policy, Rename
 from .seat import Answer, Seat
@@ -25,23 +26,10 @@ from .seat import Answer, Seat
 log = logging.getLogger("omnilearn")
 
 
-class Roster(Protocol):
-    """What the server has to know of generations."""
-
-    @property
-    def newest(self) -> Assignment | None:
-        """The newest generation that was assigned."""
-        ...
-
-    def has_built(self, assignment: Assignment) -> bool:
-        """Tell whether its group stands here."""
-        ...
-
-
 class Server(Actor):
     """Applies gradients as they come, as long as a pass lasts."""
 
-    def __init__(  # noqa: PLR0913 - the parts that it joins
+    def __init__(
         self,
         central: Central,
         policy: Policy,
@@ -121,11 +109,7 @@ class Server(Actor):
         self._drop(seat.worker)
         self._seats[seat.worker] = seat
         seat.parameters = seat.parameters or self.central.layout.new_parameters()
-        text = {"generation": self.assignment.generation.number, "pass": self.pass_}
-        if seat.holds == self.base:
-            seat.answer(Kind.STATE, text)
-        else:
-            seat.answer(Kind.STATE, text, [_bytes(self._packed())])
+        seat.answer(Kind.STATE, {}, [] if seat.holds == self.base else [_bytes(self._packed())])
 
     def closed(self, seat: Seat) -> None:
         """Take note that a connection is gone."""
@@ -188,7 +172,7 @@ class Server(Actor):
         return True
 
     def _is_member(self, seat: Seat) -> bool:
-        return (seat.worker, seat.attempt) in _names(self.assignment)
+        return (seat.worker, seat.attempt) in members_of(self.assignment)
 
     def _do(self, actions: Sequence[Action]) -> None:
         for action in actions:
@@ -271,23 +255,19 @@ class Server(Actor):
     def _look(self) -> None:
         """Follow the generations."""
         newest = self._roster.newest
-        if newest is None or newest.generation.number <= self.assignment.generation.number:
-            return
-        mine = _names(newest)[0] == _names(self.assignment)[0] and not newest.members[0].fresh
-        if newest.change is Change.START or (not mine and newest.change is Change.URGENT):
-            self._gone = True
-        elif mine and (newest.change is Change.URGENT or self._roster.has_built(newest)):
-            lost = set(_names(self.assignment)) - set(_names(newest))
-            self.assignment = newest
-            self._policy.members = len(newest.members)
-            if newest.change is Change.URGENT:
-                for worker, _ in lost:
+        match course(self.assignment, newest, self._roster):
+            case Course.GIVE_UP:
+                self._gone = True
+            case Course.ADOPT if newest is not None:
+                lost = set(members_of(self.assignment)) - set(members_of(newest))
+                self.assignment = newest
+                self._policy.members = len(newest.members)
+                for worker, _ in lost if newest.change is Change.URGENT else ():
                     self._drop(worker)
-        elif not mine:
-            # Somebody else will serve: as soon as all who stay are ready for that.
-            staying = [seat for seat in self._seats.values() if (seat.worker, seat.attempt) in _names(newest)]
-            if all(seat.built >= newest.generation.number for seat in staying):
-                self._closing, self._onward = True, newest.generation.number
+            case Course.HAND_OVER if newest is not None:
+                staying = [seat for seat in self._seats.values() if (seat.worker, seat.attempt) in members_of(newest)]
+                if all(seat.built >= newest.generation.number for seat in staying):
+                    self._closing, self._onward = True, newest.generation.number
 
     def _end(self) -> None:
         """Call the meeting if nothing is left to be done in this pass, or by this server."""
@@ -311,10 +291,6 @@ class Server(Actor):
 
     def _packed(self) -> Tensor:
         return codec.to_bytes_tensor(codec.pack(self._tree()), check_body=False)
-
-
-def _names(assignment: Assignment) -> list[tuple[str, int]]:
-    return [(member.worker, member.attempt) for member in assignment.members]
 
 
 def _bytes(whole: Tensor) -> memoryview:

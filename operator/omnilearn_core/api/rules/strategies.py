@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnilearn_core.api.job import JobSpec, OmniLearnJob
-from omnilearn_core.api.strategy import LOCAL_BATCH, Strategy, StrategyType
+from omnilearn_core.api.strategy import LOCAL_BATCH, Staleness, Strategy, StrategyType
 
 from .numbers import MOST as _MOST
 from .rule import Rule, Values
@@ -15,6 +15,17 @@ _LOCAL_BATCH = f"(has(self.strategy.localSGD) ? self.strategy.localSGD.batch : {
 
 def _foreign_options(strategy: Strategy) -> Values | None:
     return (str(strategy.type),) if strategy.local_sgd and strategy.type is not StrategyType.LOCAL_SGD else None
+
+
+def _foreign_asynchronous(strategy: Strategy) -> Values | None:
+    foreign = strategy.asynchronous and strategy.type is not StrategyType.ASYNCHRONOUS
+    return (str(strategy.type),) if foreign else None
+
+
+def _unused_bound(strategy: Strategy) -> Values | None:
+    options = strategy.asynchronous
+    unused = options is not None and options.bound is not None and not options.staleness.has_bound
+    return (str(options.staleness),) if options is not None and unused else None
 
 
 def _no_whole_steps(spec: JobSpec) -> Values | None:
@@ -44,6 +55,11 @@ def _options_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
     return () if before.type == after.type and before.local_sgd != after.local_sgd else None
 
 
+def _asynchronous_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
+    before, after = old.spec.strategy, new.spec.strategy
+    return () if before.type == after.type and before.asynchronous != after.asynchronous else None
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         at="spec.strategy",
@@ -52,6 +68,26 @@ RULES: tuple[Rule, ...] = (
         cel=f"!has(self.localSGD) || self.type == '{StrategyType.LOCAL_SGD}'",
         values=("self.type",),
         broken=_foreign_options,
+    ),
+    Rule(
+        at="spec.strategy",
+        field="asynchronous",
+        sentence="asynchronous has options, but the type of the strategy is %s: set type to Asynchronous, or remove"
+        " them",
+        cel=f"!has(self.asynchronous) || self.type == '{StrategyType.ASYNCHRONOUS}'",
+        values=("self.type",),
+        broken=_foreign_asynchronous,
+    ),
+    Rule(
+        at="spec.strategy",
+        field="asynchronous.bound",
+        sentence="asynchronous.bound is set, but %s has no bound: remove it, or set staleness to "
+        + ", ".join(kind for kind in Staleness if kind.has_bound),
+        cel="!has(self.asynchronous) || !has(self.asynchronous.bound) || self.asynchronous.staleness in ["
+        + ", ".join(f"'{kind}'" for kind in Staleness if kind.has_bound)
+        + "]",
+        values=("self.asynchronous.staleness",),
+        broken=_unused_bound,
     ),
     Rule(
         at="spec",
@@ -99,6 +135,17 @@ RULES: tuple[Rule, ...] = (
         " (!has(self.strategy.localSGD) || self.strategy.localSGD == oldSelf.strategy.localSGD))",
         values=(),
         broken=_options_changed,
+        on_change=True,
+    ),
+    Rule(
+        at="spec",
+        field="strategy.asynchronous",
+        sentence="strategy.asynchronous cannot change in a job that exists: create another job",
+        cel="self.strategy.type != oldSelf.strategy.type ||"
+        " (has(self.strategy.asynchronous) == has(oldSelf.strategy.asynchronous) &&"
+        " (!has(self.strategy.asynchronous) || self.strategy.asynchronous == oldSelf.strategy.asynchronous))",
+        values=(),
+        broken=_asynchronous_changed,
         on_change=True,
     ),
 )
