@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
+import random
+import threading
+import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import SGD, Optimizer
 
 from crew import Script, Worker
 from omnilearn_core.api.strategy import Asynchronous, Staleness
@@ -17,7 +22,19 @@ from omnilearn_runtime import Session
 from omnilearn_runtime.asynchronous.engine import AsynchronousRounds
 from omnilearn_runtime.asynchronous.server import Server
 from omnilearn_runtime.ledger import epoch_order
-from plain import Recipe, backward, flat, loss_of
+from omnilearn_runtime.link import RefusedError
+from plain import Recipe, backward, flat, loss_of, samples
+
+BATCH = 8
+
+
+def gently(parameters: Iterable[Parameter]) -> Optimizer:
+    """Return an optimizer with some momentum, which old gradients do not make diverge."""
+    return SGD(parameters, lr=0.02, momentum=0.5)
+
+
+RECIPE = Recipe(dataset=samples(180), optimizer=gently, epochs=2, batch=BATCH)
+SHORT = Recipe(dataset=samples(90), optimizer=gently, epochs=2, batch=BATCH)
 
 Event = tuple[Any, ...]
 
@@ -195,3 +212,29 @@ def as_asynchronous_script(
         return flat(model)
 
     return script
+
+
+def check(workers: list[Worker], recipe: Recipe = RECIPE) -> Tensor:
+    finished = [worker for worker in workers if worker.error is None]
+    assert not [each.error for each in workers if not isinstance(each.error, SystemExit | RefusedError | None)]
+    assert finished
+    for worker in finished:
+        assert worker.session is not None
+        progress = worker.session._rounds.progress
+        assert progress.samples == recipe.epochs * len(recipe.dataset)
+        assert (progress.lost, progress.doubled, progress.skipped) == (0, 0, 0)
+        assert torch.equal(worker.value, finished[0].value)
+    value: Tensor = finished[0].value
+    return value
+
+
+class Unlike:
+    """Workers that are not equally fast."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random, self._lock = random.Random(seed), threading.Lock()
+
+    def __call__(self, _: Session, me: Worker) -> None:
+        with self._lock:
+            pause = self._random.choice([0.0, 0.001, 0.003]) * (int(me.name[-1]) + 1)
+        time.sleep(pause)

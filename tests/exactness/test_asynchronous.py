@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import random
-import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch import Tensor
-from torch.nn import Parameter
-from torch.optim import SGD, Optimizer
 
-from arrivals import Journal, Replay, as_asynchronous_script
+from arrivals import RECIPE, SHORT, Journal, Replay, Unlike, as_asynchronous_script, check
 from crew import Crew, Worker
 from omnilearn_core.api.strategy import Asynchronous, Staleness, Strategy, StrategyType
 from omnilearn_runtime import Session
-from omnilearn_runtime.link import RefusedError
-from plain import EXPLORE, Recipe, distance, samples, train
+from plain import EXPLORE, Recipe, distance, train
 
-BATCH = 8
-
-
-def gently(parameters: Iterable[Parameter]) -> Optimizer:
-    """Return an optimizer with some momentum, which old gradients do not make diverge."""
-    return SGD(parameters, lr=0.02, momentum=0.5)
-
-
-RECIPE = Recipe(dataset=samples(180), optimizer=gently, epochs=2, batch=BATCH)
 KINDS = [
     Asynchronous(staleness=kind, bound=bound) for kind in Staleness for bound in ([2, 3] if kind.has_bound else [None])
 ]
@@ -54,32 +37,6 @@ def play(
         return crew.wait(), journal
 
 
-def check(workers: list[Worker], recipe: Recipe = RECIPE) -> Tensor:
-    finished = [worker for worker in workers if worker.error is None]
-    assert not [each.error for each in workers if not isinstance(each.error, SystemExit | RefusedError | None)]
-    assert finished
-    for worker in finished:
-        assert worker.session is not None
-        progress = worker.session._rounds.progress
-        assert progress.samples == recipe.epochs * len(recipe.dataset)
-        assert (progress.lost, progress.doubled, progress.skipped) == (0, 0, 0)
-        assert torch.equal(worker.value, finished[0].value)
-    value: Tensor = finished[0].value
-    return value
-
-
-class Unlike:
-    """Workers that are not equally fast."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self._random, self._lock = random.Random(seed), threading.Lock()
-
-    def __call__(self, _: Session, me: Worker) -> None:
-        with self._lock:
-            pause = self._random.choice([0.0, 0.001, 0.003]) * (int(me.name[-1]) + 1)
-        time.sleep(pause)
-
-
 @pytest.mark.parametrize("options", KINDS, ids=named)
 def test_unlike_workers_end_where_a_plain_replay_ends(options: Asynchronous) -> None:
     workers, journal = play(options, dict.fromkeys(range(3), ""), Unlike())
@@ -96,7 +53,6 @@ def test_one_worker_is_plain_sgd(options: Asynchronous) -> None:
 WORKER_POINTS = ("leased", "pushing", "meeting", "roll-call", "healing", "healed", "entered", "computing", "reducing")
 SERVER_POINTS = ("pushed", "applied", "snapshot")
 STEADY = [each for each in KINDS if each.staleness in (Staleness.UNBOUNDED, Staleness.RINGMASTER, Staleness.RENNALA)]
-SHORT = Recipe(dataset=samples(90), optimizer=gently, epochs=2, batch=BATCH)
 RELAXED = settings(
     max_examples=16 * EXPLORE,
     deadline=None,
