@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import yaml
@@ -15,7 +15,7 @@ from omnilearn_core.api.crd import custom_resource_definition
 from omnilearn_core.api.job import LawName
 from omnilearn_core.control.shares import ImpossibleSplitError
 
-from . import options, simulation, validation, whatif
+from . import options, simulation, strategies, validation, whatif
 from .jobs import BadJobError, the_job
 from .local import command
 
@@ -55,6 +55,11 @@ def simulate(  # noqa: PLR0913, PLR0917 - every option is an argument
     fixed: Annotated[float, typer.Option(min=0.0, max=0.95, help="Fixed cost, part of a balanced step.")] = 0.1,
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Noise of a control window.")] = 0.03,
     reduction_ms: Annotated[float, typer.Option(min=0.0, max=1e9, help="Time of the gradient reduction.")] = 0.0,
+    model_mb: Annotated[
+        float | None, typer.Option(min=0.001, max=1e7, help="Megabytes of the model: compares the strategies, too.")
+    ] = None,
+    megabits: Annotated[float, typer.Option(min=0.001, max=1e7, help="Network, megabits/s of each worker.")] = 1000.0,
+    latency_ms: Annotated[float, typer.Option(min=0.0, max=1e6, help="Network, latency of a message.")] = 0.5,
     steps: Annotated[int, typer.Option(min=1, max=1_000_000, help="Steps to simulate.")] = 400,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Write a picture (PNG) here.")] = None,
@@ -78,30 +83,36 @@ def simulate(  # noqa: PLR0913, PLR0917 - every option is an argument
         )
         scenario = whatif.scenario_of(job, assumed)
         comparison = simulation.compare(scenario, law or job.spec.batch.law)
+        found = [] if model_mb is None else strategies.compared(job, scenario, model_mb, megabits, latency_ms)
     except (BadJobError, whatif.BadAssumptionError, ImpossibleSplitError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(code=1) from None
-    _present(comparison, whatif.notes(job, assumed, scenario), plot, json_file)
-
-
-def _present(comparison: simulation.Comparison, notes: list[str], plot: Path | None, figures: Path | None) -> None:
-    """Print the comparison; write the picture and the figures where asked."""
     console = Console(width=None if sys.stdout.isatty() else 110)
     simulation.show(comparison, console)
-    for note in notes:
+    if found:
+        console.print(strategies.table_of(found, str(job.spec.strategy.type)))
+    for note in whatif.notes(job, assumed, scenario):
         console.print(note, soft_wrap=True)
+    figures = simulation.as_json(comparison) | {"strategies": strategies.as_json(found)}
+    _write(console, comparison, figures, plot, json_file)
+
+
+def _write(
+    console: Console, comparison: simulation.Comparison, figures: dict[str, Any], plot: Path | None, file: Path | None
+) -> None:
+    """Write the picture and the figures where asked."""
     try:
         if plot:
             from . import pictures  # noqa: PLC0415 - matplotlib takes seconds to import, and few commands draw
 
             pictures.draw(comparison, plot)
             console.print(f"picture: {plot}")
-        if figures:
-            figures.parent.mkdir(parents=True, exist_ok=True)
-            figures.write_text(json.dumps(simulation.as_json(comparison), indent=1) + "\n", encoding="utf-8")
-            console.print(f"figures: {figures}")
+        if file:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+            console.print(f"figures: {file}")
     except OSError as error:
-        typer.echo(f"{error.filename or plot or figures} cannot be written: {error.strerror or error}", err=True)
+        typer.echo(f"{error.filename or plot or file} cannot be written: {error.strerror or error}", err=True)
         raise typer.Exit(code=1) from None
 
 

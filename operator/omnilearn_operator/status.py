@@ -167,6 +167,8 @@ def _member(member: MemberView) -> MemberStatus:
         share=member.share,
         samples_per_second=_rounded(member.samples_per_second),
         step_milliseconds=_rounded(1000 * (member.compute_seconds + member.tail_seconds)),
+        local_steps=member.local_steps or None,
+        staleness=None if member.staleness is None else _rounded(member.staleness),
     )
 
 

@@ -6,9 +6,19 @@ Everything in here is the same on all members, or the samples of a round would b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .ledger import Intervals, scaled
 from .tail import Request
+
+
+class Place(NamedTuple):
+    """A worker's place in the rounds to come, as far as it is known."""
+
+    batch: int
+    shares: tuple[int, ...]
+    rank: int
+
 
 # A piece of the tail is at least this part of a share: every one has its fixed costs.
 _MOST_PIECES = 50

@@ -30,6 +30,9 @@ class Feeder:
         self.piece: Intervals | None = None
         """The micro-batch that was yielded and is not stepped yet."""
 
+        self.indices: list[int] = []
+        """Which samples of the dataset the last micro-batch holds."""
+
     def passes(self, epochs: int, steps: int | None) -> Iterator[int]:
         """Yield where each of the passes ends: ``steps`` are all that there may be, over all of them."""
         left = epochs * self.size if steps is None else steps * self._batch
@@ -61,7 +64,8 @@ class Feeder:
                 continue
             parts = self._parts(opened.pending)
             self._rounds.watch.mark(Phase.COMPUTE)
-            batch = self._loader.take(_at(order, parts[0]))
+            self.indices = _at(order, parts[0])
+            batch = self._loader.take(self.indices)
             self._rounds.watch.mark(Phase.LOAD)
             self._look_ahead(opened, parts, order)
             self.piece = parts[0]
@@ -76,7 +80,9 @@ class Feeder:
         if len(parts) > 1:
             self._loader.ahead(_at(order, parts[1]))
             return
-        upcoming = self._rounds.next_slice(Intervals.of((opened.end, min(opened.end + self._batch, opened.size))))
+        upcoming = self._rounds.division.upcoming(
+            Intervals.of((opened.end, min(opened.end + self._batch, opened.size))), self._batch, self._rounds.rank
+        )
         if upcoming:
             self._loader.ahead(_at(order, self._parts(upcoming)[0]))
 

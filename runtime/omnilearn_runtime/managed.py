@@ -121,8 +121,8 @@ class Managed:
         for name, each in self.extra.items():
             _load_extra(each, tree["extra"][name])
 
-    def update(self) -> None:
-        """Apply the mean gradients that the parameters hold: unscale, clip, update, schedule."""
+    def update(self, apply: Callable[[], object] | None = None) -> None:
+        """Apply the mean gradients that the parameters hold: unscale, clip, and step the optimizers, or ``apply``."""
         if self.scaler is not None:
             # A worker without a share has scaled no loss yet, and a scaler begins with the first.
             self.scaler.scale(torch.zeros((), device=next(self.named_parameters())[1].device))
@@ -133,10 +133,13 @@ class Managed:
             self._clip(self.clip_norm)
         if self.before_update is not None:
             self.before_update()
-        for optimizer in self.optimizers.values():
-            optimizer.step() if self.scaler is None else self.scaler.step(optimizer)
+        (apply or self._step)()
         if self.scaler is not None:
             self.scaler.update()
+
+    def _step(self) -> None:
+        for optimizer in self.optimizers.values():
+            optimizer.step() if self.scaler is None else self.scaler.step(optimizer)
 
     def _clip(self, norm: float) -> None:
         """Clip the gradients; on one thread, because the order of a sum must not depend on a worker's CPUs."""

@@ -44,8 +44,8 @@ class Rounds:
         self.resume: Callable[[int], dict[str, Any] | None] = lambda _: None
         """Given the round that this worker holds, the state of a newer checkpoint, if there is one."""
 
-        self._division = Division()
-        self._claimer = Claimer(membership, self._division, faults)
+        self.division = Division()
+        self._claimer = Claimer(membership, self.division, faults)
         self._reduction: Reduction | None = None
         self._previous: Group | None = None
 
@@ -94,7 +94,8 @@ class Rounds:
         return self.membership.current
 
     @property
-    def _rank(self) -> int:
+    def rank(self) -> int:
+        """The place of this worker in its generation."""
         group = self.group
         return 0 if group is None else group.rank
 
@@ -115,7 +116,7 @@ class Rounds:
         before = self.progress.round
         entry = enter(self.membership, self._come_in, after)
         plan, names = entry.group.assignment.plan, entry.group.names
-        self._division.enter(plan.version, plan.in_order(names), self.progress.round + 1, entry.verdict.held)
+        self.division.enter(plan.version, plan.in_order(names), self.progress.round + 1, entry.verdict.held)
         if self.open is not None and self.progress.round != before:
             self.open = None
         elif self.open is not None:
@@ -155,24 +156,20 @@ class Rounds:
         if self.open is not None:
             # The script has left its loop in the middle of a step.
             self._forget_held()
-            self._division.abandon()
+            self.division.abandon()
             self._claimer.close()
         self.watch.mark(Phase.OTHER)
         self.learner.refresh()
         opened = self.open = Open(kind, epoch, interval, size)
         self._share_out(opened)
-        opened.as_planned = opened.pending.size == self._division.shares[self._rank]
+        opened.as_planned = opened.pending.size == self.division.shares[self.rank]
         self._faults.pass_by(Point.COMPUTING if kind is Kind.STEP else Point.EVALUATING, self.progress.round + 1)
         return opened
 
     def _share_out(self, opened: Open) -> None:
         """Give everybody its part of what nobody holds: all of it at first, the gaps after a loss."""
         batch = self.membership.global_batch if opened.kind is Kind.STEP else None
-        opened.pending, opened.tail = self._division.part(opened.interval, self.progress.round + 1, batch, self._rank)
-
-    def next_slice(self, interval: Intervals) -> Intervals:
-        """Return this worker's part of the round after the open one, as it will be if nothing happens."""
-        return self._division.upcoming(interval, self.membership.global_batch, self._rank)
+        opened.pending, opened.tail = self.division.part(opened.interval, self.progress.round + 1, batch, self.rank)
 
     def backward(self, run: Callable[[], object], piece: Intervals, weight: float, loss: float) -> None:
         """Compute the gradients of a piece and hold them; if it is the last, their reduction begins meanwhile."""
@@ -231,9 +228,9 @@ class Rounds:
         if reduction is None or reduction.group is not group:
             reduction = Reduction(group, self.membership, self.learner.buckets if step else None)
         self._faults.pass_by(Point.REDUCING, self.progress.round + 1)
-        statistics = self.learner.contribution(opened.held.size) if step else None
-        if statistics is not None:
-            reduction.add(statistics)
+        contributions = self.learner.contributions(opened) if step else []
+        for each in contributions:
+            reduction.add(each)
         if self.evaluation is not None and not self.evaluation.contribute(reduction, self.membership):
             return False
         ending, whole = reduction.finish(self._part(opened, group, weight))
@@ -242,7 +239,7 @@ class Rounds:
             return False
         whole.check()
         self._faults.pass_by(Point.BEFORE_UPDATE, self.progress.round + 1)
-        self._commit(opened, reduction, whole, statistics)
+        self._commit(opened, reduction, whole, contributions)
         self._close_round(opened, group, whole)
         return True
 
@@ -256,10 +253,10 @@ class Rounds:
             touched=self.learner.buckets.touched() if step else torch.zeros(0, dtype=torch.float64),
         )
 
-    def _commit(self, opened: Open, reduction: Reduction, whole: Whole, statistics: Tensor | None) -> None:
+    def _commit(self, opened: Open, reduction: Reduction, whole: Whole, contributions: list[Tensor]) -> None:
         progress = audited(self.progress, opened.interval, (whole.samples, whole.checksum))
         if opened.kind is Kind.STEP:
-            skipped = not self.learner.update(reduction, whole, statistics)
+            skipped = not self.learner.update(reduction, whole, contributions)
             at = (opened.epoch, opened.end, opened.size)
             self.progress = progress.after_step(at, whole.samples, skipped=skipped)
         else:
@@ -267,8 +264,8 @@ class Rounds:
         self._faults.pass_by(Point.AFTER_UPDATE, self.progress.round)
 
     def _close_round(self, opened: Open, group: Group, whole: Whole) -> None:
-        version, share = self._division.version, self._division.shares[group.rank]
-        self._division.commit(whole.version, whole.shares)
+        version, share = self.division.version, self.division.shares[group.rank]
+        self.division.commit(whole.version, whole.shares)
         self.open = None
         self.membership.round = self.progress.round
         self._drop_previous()

@@ -26,6 +26,11 @@ class RunningStatistics:
         self._counted: list[Tensor] = []
         self.commit()
 
+    @property
+    def exist(self) -> bool:
+        """True if the model has any."""
+        return bool(self._tensors)
+
     def commit(self) -> None:
         """Note what there is now as what all members have."""
         self._committed = [each.detach().clone() for each in self._tensors]

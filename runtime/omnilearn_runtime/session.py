@@ -11,8 +11,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from . import cpu
+from . import computing, cpu
 from .alone import Alone
+from .division import Place
 from .ending import Exits, is_out_of_memory
 from .engines import feeder_of, rounds_of
 from .environment import Environment, read
@@ -209,7 +210,9 @@ class Session:
         try:
             for end in ends:
                 self._passes.number += 1
+                place = Place(self.global_batch, self._rounds.division.shares, self._rounds.rank)
                 order = epoch_order(feeder.size, self._seed, self._passes.number, shuffle)
+                order = self._rounds.learner.order(order, self._passes.number, place)
                 yield from feeder.steps(self._passes.number, order, end)
             self._passes.check(self._rounds)
         finally:
@@ -220,35 +223,27 @@ class Session:
 
     def backward(self, loss: Tensor) -> None:
         """Run backward for one of several losses of a batch; call `step` without a loss after the last."""
-        scaler = self._rounds.learner.managed.scaler
-        (loss if scaler is None else scaler.scale(loss)).backward()
+        computing.backward(self._rounds.learner.managed, loss)
 
-    def step(
-        self, loss: Tensor | Callable[..., Tensor] | None = None, *batch: Any, weight: float | None = None
-    ) -> None:
+    def step(self, loss: computing.Loss = None, *batch: Any, weight: float | None = None) -> None:
         """Take a batch's loss into account; update the model when the whole global batch is there.
 
-        ``loss`` is a mean over the batch's samples, or over ``weight`` other things (tokens, valid pixels). Given as a
-        function of ``*batch``, it is computed here, and computed again in halves if it does not fit into memory.
+        ``loss`` is a mean over the batch's samples, or over ``weight`` other things (tokens, valid pixels), or one loss
+        for each sample. Given as a function of ``*batch``, it is computed here, and computed again in halves if it does
+        not fit into memory.
         """
         feeder = self._feeder
         if feeder is None or feeder.piece is None:
             raise RuntimeError("there is no batch to step: call session.step once for each batch of session.batches")
         piece, feeder.piece = feeder.piece, None
         try:
-            self._compute(loss, batch, piece, weight)
+            computing.compute(self._rounds, feeder, piece, loss, batch, weight)
         except RuntimeError as error:
             if not is_out_of_memory(error) or piece.size == 1:
                 raise
             self._make_smaller(feeder, piece)
         with self._exits.exiting():
             self._rounds.complete()
-
-    def _compute(self, loss: Any, batch: tuple[Any, ...], piece: Intervals, weight: float | None) -> None:
-        value = loss(*batch) if callable(loss) and not isinstance(loss, Tensor) else loss
-        number = float(value.detach()) if isinstance(value, Tensor) else 0.0
-        run = (lambda: None) if value is None else (lambda: self.backward(value))
-        self._rounds.backward(run, piece, float(piece.size) if weight is None else float(weight), number)
 
     def _make_smaller(self, feeder: Feeder, piece: Intervals) -> None:
         feeder.micro = max(1, piece.size // 2)
@@ -289,6 +284,8 @@ class Session:
         if self._trace.on:
             self._trace.committed(round_, self._rounds.learner.managed.parameter_hash() if self._trace.hashes else "")
         self._reporter.committed(round_)
+        self._reporter.local_steps = self._rounds.learner.last_local_steps
+        self._reporter.logged.update(self._rounds.learner.figures)
         self._threads.follow(self._reporter.cpu_quota)
         self._saving.committed(
             round_.group.id.number, round_.progress.round, lead=round_.group.rank == 0, read=self._rounds.newest_tree

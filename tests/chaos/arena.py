@@ -15,6 +15,7 @@ from omnilearn_coordinator.service import Coordinator
 from omnilearn_coordinator.settings import JobSettings
 from omnilearn_coordinator.view import JobView, Phase
 from omnilearn_core.api.names import START_ANEW_EXIT
+from omnilearn_core.api.strategy import Strategy
 
 from .processes import Running, Zygote
 
@@ -42,7 +43,14 @@ class StuckError(AssertionError):
 class Arena:
     """The job, its workers by name, and what has happened."""
 
-    def __init__(self, folder: Path, size: int, host: str = HOST, networks: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        size: int,
+        host: str = HOST,
+        networks: dict[str, str] | None = None,
+        strategy: Strategy | None = None,
+    ) -> None:
         self.folder, self.size, self.host = folder, size, host
         self.names = names_of(size)
         self.workers: dict[str, Running] = {}
@@ -56,7 +64,8 @@ class Arena:
         self._port = 0
         self._settings = JobSettings(
             name=JOB, global_batch=GLOBAL_BATCH, fewest=1, most=size, expected=size, join_timeout=4.0,
-            silent_after=SILENT_AFTER, start_wait=3.0, tail_percent=30,
+            silent_after=SILENT_AFTER, start_wait=3.0, tail_percent=30 if strategy is None else 0,
+            strategy=strategy or Strategy(),
         )  # fmt: skip
         self._diary = (folder / "diary.txt").open("a", buffering=1, encoding="utf-8")
 

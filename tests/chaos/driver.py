@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from omnilearn_core.api.strategy import Strategy
 from omnilearn_runtime.faults import Deed
 
 from .arena import Arena
@@ -51,15 +52,15 @@ class Run:
         file.write_text(json.dumps(self.to_json(), indent=1), encoding="utf-8")
 
 
-def run(folder: Path, faults: list[Fault], seed: int) -> Run:
+def run(folder: Path, faults: list[Fault], seed: int, strategy: Strategy | None = None) -> Run:
     """Play all faults, then let the job finish; raises StuckError if anything takes too long."""
-    return asyncio.run(_run(folder, faults, seed))
+    return asyncio.run(_run(folder, faults, seed, strategy))
 
 
-async def _run(folder: Path, faults: list[Fault], seed: int) -> Run:
+async def _run(folder: Path, faults: list[Fault], seed: int, strategy: Strategy | None) -> Run:
     begun = time.monotonic()
     chance = random.Random(seed)
-    arena = Arena(folder, SIZE)
+    arena = Arena(folder, SIZE, strategy=strategy)
     footprints: dict[int, list[Footprint]] = defaultdict(list)
     try:
         await arena.start()

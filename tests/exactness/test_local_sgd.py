@@ -118,5 +118,4 @@ def test_a_worker_that_dies_costs_no_sample_and_the_rest_is_as_replayed(
     faults = {number: f"{point}@{round_}:{deed}" if number == struck else "" for number in range(3)}
     workers, diary = play(PLAIN, chosen, faults)
     value = check(PLAIN, workers)
-    dead = [f"{each.name}.{each.attempt}" for each in workers if each.error is not None]
-    assert distance(value, replay(PLAIN, chosen.local, diary, dead)) < 1e-10
+    assert distance(value, replay(PLAIN, chosen.local, diary)) < 1e-10

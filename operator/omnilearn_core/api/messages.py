@@ -175,8 +175,15 @@ class WorkerReport(ApiModel):
     memory_bound: Share | None = None
     """The most samples that fit into memory at once, if that was ever exceeded."""
 
-    local_steps: Annotated[float, Field(ge=0, le=16777216)] = 0.0
-    """Mean per round of the steps that it took on its own, if the strategy has such steps."""
+    local_steps: Share = 0
+    """Steps that it took on its own in the last round, if the strategy has such steps."""
+
+    staleness: Annotated[float, Field(ge=0, le=2**53)] | None = None
+    """Mean delay of its gradients since the last report: updates between handing out their parameters and applying
+    them; none if the strategy has no server, or no gradient was taken."""
+
+    most_stale: Number = 0
+    """The largest of these delays."""
 
     in_pieces: bool = True
     """Its share may be computed in small pieces: nothing in the model looks at a batch as a whole."""

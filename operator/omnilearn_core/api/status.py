@@ -96,6 +96,12 @@ class MemberStatus(ApiModel):
     step_milliseconds: Rate
     """Time it computes in a step, without waiting for others."""
 
+    local_steps: Step | None = None
+    """Steps that it takes on its own in a round, where the strategy has such steps."""
+
+    staleness: Rate | None = None
+    """Mean number of updates between handing out parameters to it and applying its gradient, if there is a server."""
+
 
 class DecisionStatus(ApiModel):
     """One decision of the control law."""

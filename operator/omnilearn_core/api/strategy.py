@@ -42,6 +42,28 @@ class Outer(StrEnum):
     NESTEROV = "Nesterov"
 
 
+class Sampling(StrEnum):
+    """Which samples a worker gets."""
+
+    UNIFORM = "Uniform"
+    LOSS_BIASED = "LossBiased"
+
+
+class HardSamples(StrEnum):
+    """Who gets the samples with the highest loss."""
+
+    SLOW = "Slow"
+    FAST = "Fast"
+
+
+class LocalRule(StrEnum):
+    """What a local step does."""
+
+    OPTIMIZER = "Optimizer"
+    FEDLALR = "FedLALR"
+    BVR = "BVR"
+
+
 class LocalSGD(ApiModel):
     """Options of LocalSGD."""
 
@@ -58,6 +80,23 @@ class LocalSGD(ApiModel):
 
     exponent_percent: Annotated[int, Field(ge=0, le=100)] = 100
     """Between Uniform (0) and weights in proportion to the local steps (100)."""
+
+    sampling: Sampling = Sampling.UNIFORM
+    """Which samples a worker gets. Uniform: the next ones, each once per epoch. LossBiased: some workers get those with
+    the highest loss instead, as in Biased Local SGD; samples are then used more than once, or not at all."""
+
+    hard_samples: HardSamples = HardSamples.SLOW
+    """With LossBiased: who gets the samples with the highest loss, the workers with less than the mean share (Slow) or
+    those with more (Fast)."""
+
+    hard_ratio: Annotated[int, Field(ge=1, le=64)] = 4
+    """With LossBiased: how many candidates are drawn for each of them. 1 is no bias."""
+
+    rule: LocalRule = LocalRule.OPTIMIZER
+    """What a local step does. Optimizer: a step of the script's optimizer, whose momentum is each worker's own.
+    FedLALR: AMSGrad whose state is merged, too, with the optimizer's learning rate. BVR: variance reduction; every
+    other round computes the gradient that the local steps of the next one correct, and each step needs its loss as a
+    function: session.step(function, …)."""
 
     outer: Outer = Outer.NONE
     """What is made of the mean of all workers' changes. None: it is the new model. Momentum, Nesterov: it is taken as

@@ -96,10 +96,6 @@ class AsynchronousRounds(MeetingRounds):
             self._tell(opened, answer)
         return True
 
-    def next_slice(self, interval: Intervals) -> Intervals:
-        """Nobody knows what the server will give next."""
-        return Intervals.of()
-
     def _open(self, answer: Frame) -> Open:
         """Begin to compute what the server has given."""
         epoch, end = self._need_pass()

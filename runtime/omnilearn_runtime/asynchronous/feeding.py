@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from omnilearn_runtime.feeding import Feeder
+from omnilearn_runtime.ledger import Intervals
 from omnilearn_runtime.loading import Loader
+from omnilearn_runtime.work import Open
 
 from .engine import AsynchronousRounds
 
@@ -27,3 +29,8 @@ class AsynchronousFeeder(Feeder):
         self._engine.pass_through(epoch, end)
         while (opened := self._engine.next_work()) is not None:
             yield from self._round(opened, order)
+
+    def _look_ahead(self, opened: Open, parts: Sequence[Intervals], order: Tensor) -> None:
+        """Have the next micro-batch loaded; nobody knows what the server will give after this one's last."""
+        if len(parts) > 1:
+            super()._look_ahead(opened, parts, order)

@@ -175,7 +175,7 @@ class MeetingRounds(Rounds):
 
     def _divide(self, group: Group) -> None:
         plan = group.assignment.plan
-        self._division.enter(plan.version, plan.in_order(group.names), self.progress.round + 1, Intervals.of())
+        self.division.enter(plan.version, plan.in_order(group.names), self.progress.round + 1, Intervals.of())
 
     def _need_group(self) -> Group:
         if self.group is None:

@@ -7,16 +7,19 @@ by `rounds`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor
 
 from omnilearn_runtime.buckets import Buckets
+from omnilearn_runtime.division import Place
 from omnilearn_runtime.element import Whole
 from omnilearn_runtime.managed import Managed
 from omnilearn_runtime.reduction import Reduction
 from omnilearn_runtime.running import RunningStatistics
+from omnilearn_runtime.work import Open
 
 log = logging.getLogger("omnilearn")
 
@@ -36,10 +39,24 @@ class Learner:
     local_steps = 0
     """Steps that this worker has taken on its own since the last update."""
 
+    last_local_steps = 0
+    """The same, between the last two updates."""
+
+    figures: Mapping[str, float] = MappingProxyType({})
+    """What people may want to see, beside what the script logs."""
+
+    again: Callable[[], object] | None = None
+    """Computes the gradients of the present micro-batch once more, at whatever the parameters are then."""
+
     def __init__(self, managed: Managed) -> None:
         self.managed = managed
         self.buckets = self._new_buckets()
         self._statistics = RunningStatistics(managed)
+
+    def order(self, order: Tensor, pass_: int, place: Place) -> Tensor:
+        """Return which sample stands at each position of a pass, for a worker at that place."""
+        del pass_, place
+        return order
 
     def at_once(self, pending: int) -> int:
         """Return how many of the samples that are left may be computed at the present parameters."""
@@ -51,13 +68,17 @@ class Learner:
         """Run a backward pass over some samples and add its gradients, times ``weight``, to the sums."""
         self.buckets.backward(run, weight, ready)
 
+    def saw(self, samples: Sequence[int], losses: Tensor) -> None:
+        """Take note of the losses of some samples, or of their mean."""
+
     def weigh(self, weight: float) -> float:
         """Return what this worker's sums weigh, now that all of its samples, with that weight, are in."""
         return weight
 
-    def contribution(self, samples: int) -> Tensor | None:
-        """Return this worker's running statistics times its samples; None if the model has none."""
-        return self._statistics.contribution(samples)
+    def contributions(self, opened: Open) -> list[Tensor]:
+        """Return what is summed over all members beside the sums: running statistics, times samples."""
+        statistics = self._statistics.contribution(opened.held.size)
+        return [] if statistics is None else [statistics]
 
     def forget(self) -> None:
         """Drop all sums, and what the forward passes have left in running statistics."""
@@ -74,7 +95,7 @@ class Learner:
             self.buckets.close()
             self.buckets = self._new_buckets()
 
-    def update(self, reduction: Reduction, whole: Whole, statistics: Tensor | None) -> bool:
+    def update(self, reduction: Reduction, whole: Whole, contributions: list[Tensor]) -> bool:
         """Update the model with what was reduced; False if the step is skipped, by all members alike."""
         finite = whole.weight > 0 and reduction.give(whole)
         if not finite:
@@ -82,7 +103,7 @@ class Learner:
         self._apply(finite=finite, counts=whole.weight > 0)
         if finite and not self.managed.scheduler_per_epoch:
             self.managed.schedule()
-        self._statistics.apply(statistics if finite else None, whole.samples)
+        self._statistics.apply(contributions[0] if finite and self._statistics.exist else None, whole.samples)
         reduction.recycle()
         self.buckets.clear()
         return finite

@@ -6,20 +6,23 @@ lost costs what it had computed and nothing else, and the others keep where they
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from omnilearn_core.api.strategy import LocalSGD, Outer
+from omnilearn_core.api.strategy import LocalSGD, Outer, Sampling
+from omnilearn_runtime.buckets import Bucket
+from omnilearn_runtime.division import Place
 from omnilearn_runtime.element import Whole
-from omnilearn_runtime.managed import Managed
+from omnilearn_runtime.managed import Managed, UnsuitableError
 from omnilearn_runtime.reduction import Reduction
+from omnilearn_runtime.work import Open
 
 from .learner import Learner
-
-OUTER = "outer"
+from .local_rules import Bvr, rule_of
+from .sampling import LossBias
 
 
 class LocalLearner(Learner):
@@ -31,45 +34,96 @@ class LocalLearner(Learner):
         super().__init__(managed)
         self._options = options
         self._outer = _outer_optimizer(managed, options)
+        self._rule = rule_of(options.rule, managed)
+        biased = options.sampling is Sampling.LOSS_BIASED
+        self.bias = LossBias(options.hard_samples, options.hard_ratio) if biased else None
         self._merged = self._copies()
         self._seen: set[int] = set()
         self._samples, self._weight, self._weighed = 0, 0.0, False
+        self._begin()
+
+    def order(self, order: Tensor, pass_: int, place: Place) -> Tensor:
+        """Return the order of the pass, or one in which this worker has hard samples."""
+        return order if self.bias is None else self.bias.order(order, pass_, place)
 
     def at_once(self, pending: int) -> int:
         """Return how many samples are left of the present local step."""
-        return min(pending, self._options.batch - self._samples)
+        return pending if self._rule.anchors else min(pending, self._options.batch - self._samples)
+
+    def saw(self, samples: Sequence[int], losses: Tensor) -> None:
+        """Note how hard some samples are."""
+        if self.bias is not None:
+            self.bias.saw(samples, losses)
 
     def backward(
         self, run: Callable[[], object], samples: int, weight: float, ready: Callable[[int], None] | None
     ) -> None:
         """Add gradients to those of the present local step; take it when all its samples are in."""
-        if self._weighed:
+        if self._weighed and not self._rule.anchors:
             # A generation was lost after this worker had weighed its way: it goes on from there.
             self.buckets.clear()
-            self._weighed = False
+        self._weighed = False
         super().backward(run, samples, weight, None)
+        if self._rule.anchors:
+            return
+        if isinstance(self._rule, Bvr):
+            self._subtract_gradient_before(self._rule, weight)
         self._samples += samples
         self._weight += weight
         if self._samples >= self._options.batch:
             self._step()
 
+    def _subtract_gradient_before(self, rule: Bvr, weight: float) -> None:
+        """Subtract what the same samples' gradient was at the parameters before the last local step."""
+        if self.again is None:
+            raise UnsuitableError(
+                "strategy.localSGD.rule BVR needs the loss at two places of every step: write"
+                " session.step(lambda x, y: loss(model(x), y), x, y), so that it can be computed twice"
+            )
+        now = self._copies()
+        self._set(rule.before)
+        super().backward(self.again, 0, -weight, None)
+        self._set(now)
+
     def weigh(self, weight: float) -> float:
         """Put how far this worker has come, times its weight, into the sums; return that weight."""
+        if self._rule.anchors:
+            return weight
         self._step()
         self.buckets.clear()
         self._weighed = True
-        own = float(self.local_steps) ** self._options.exponent if self.local_steps else 0.0
+        own = self._own_weight()
         if own:
             with torch.no_grad():
-                for number, place, parameter, merged in self._pairs():
-                    if self.buckets.buckets[number].indices[place] in self._seen:
-                        self.buckets.buckets[number].add(place, merged - parameter, own)
+                for bucket, place, index in self._places():
+                    if index in self._seen:
+                        bucket.add(place, self._merged[index] - self.buckets.parameters[index], own)
         return own
 
-    def update(self, reduction: Reduction, whole: Whole, statistics: Tensor | None) -> bool:
+    def _own_weight(self) -> float:
+        return float(self.local_steps) ** self._options.exponent if self.local_steps else 0.0
+
+    def contributions(self, opened: Open) -> list[Tensor]:
+        """Return running statistics, what the rule merges, and at the end of a pass how hard samples are."""
+        weight = self._own_weight()
+        own = [] if self._rule.anchors else [(each * weight).to("cpu") for each in self._rule.own()]
+        seen = self.bias.contributions() if self.bias is not None and opened.end >= opened.size else []
+        return [*super().contributions(opened), *own, *seen]
+
+    def update(self, reduction: Reduction, whole: Whole, contributions: list[Tensor]) -> bool:
         """Go back to the last merge, and from there where all workers together have come to."""
+        self.last_local_steps = self.local_steps
+        count = len(self._rule.own())
         self._go_back()
-        return super().update(reduction, whole, statistics)
+        finite = super().update(reduction, whole, contributions)
+        beyond = contributions[1 if self._statistics.exist else 0 :]
+        if finite and count and whole.weight > 0:
+            self._rule.merge([each / whole.weight for each in beyond[:count]])
+        if self.bias is not None and len(beyond) > count:
+            self.bias.merge(*beyond[count:])
+            self.figures = self.bias.figures
+        self._begin()
+        return finite
 
     def forget(self) -> None:
         """Go back to the last merge."""
@@ -82,30 +136,43 @@ class LocalLearner(Learner):
         super().refresh()
         if self.buckets is not before:
             self._merged = self._copies()
+            self._begin()
 
     def to_tree(self) -> dict[str, Any]:
         """Return the state after the last merge. Momentum is each worker's own: it is this one's, as it is now."""
-        if not self.local_steps:
-            return super().to_tree() | {OUTER: self._outer.state_dict()}
-        now = self._copies()
-        with torch.no_grad():
+        now = self._copies() if self.local_steps else None
+        if now is not None:
             self._set(self._merged)
-            tree = super().to_tree() | {OUTER: self._outer.state_dict()}
-            models = {
+        tree = super().to_tree()
+        if now is not None:
+            # Copies, because they are read when this worker is on its own way again.
+            tree["models"] = {
                 name: {key: each.clone() for key, each in states.items()} for name, states in tree["models"].items()
             }
             self._set(now)
-        return tree | {"models": models}
+        scores = {} if self.bias is None else self.bias.to_tree()
+        return tree | {"outer": self._outer.state_dict(), "rule": self._rule.to_tree(), "bias": scores}
 
     def load(self, tree: dict[str, Any]) -> None:
         """Become that state."""
         super().load(tree)
-        self._outer.load_state_dict(tree[OUTER])
+        self._outer.load_state_dict(tree["outer"])
+        self._rule.load(tree["rule"])
+        if self.bias is not None and tree["bias"]:
+            self.bias.load(tree["bias"])
         self._merged = self._copies()
-        self._reset()
+        self._begin()
 
     def _apply(self, *, finite: bool, counts: bool) -> None:
-        """Take the mean of all ways as a gradient."""
+        """Take the mean of all ways as a gradient; or keep the mean gradient, if it is what local steps begin with."""
+        if finite and isinstance(self._rule, Bvr):
+            if self._rule.anchors:
+                self._rule.anchor = [
+                    torch.zeros_like(each) if each.grad is None else each.grad.detach().clone()
+                    for each in self.buckets.parameters
+                ]
+                return
+            self._rule.anchor = None
         if finite:
             self._outer.step()
             self._merged = self._copies()
@@ -117,33 +184,33 @@ class LocalLearner(Learner):
         for bucket in self.buckets.buckets:
             bucket.give(bucket.sums, self._weight or 1.0, bucket.touched)
             self._seen.update(index for index, seen in zip(bucket.indices, bucket.touched, strict=True) if seen)
-        self.managed.update()
+        self._rule.step()
         self.buckets.clear()
         self._samples, self._weight = 0, 0.0
         self.local_steps += 1
 
     def _go_back(self) -> None:
-        with torch.no_grad():
-            self._set(self._merged)
-        self._reset()
+        self._set(self._merged)
+        self._begin()
 
-    def _reset(self) -> None:
+    def _begin(self) -> None:
+        """Be at the last merge."""
         self._samples, self._weight, self._weighed, self.local_steps = 0, 0.0, False, 0
         self._seen = set()
+        self._rule.begin(self.buckets.parameters)
 
     def _copies(self) -> list[Tensor]:
         return [parameter.detach().clone() for parameter in self.buckets.parameters]
 
+    @torch.no_grad()
     def _set(self, values: list[Tensor]) -> None:
         for parameter, value in zip(self.buckets.parameters, values, strict=True):
             parameter.copy_(value)
 
-    def _pairs(self) -> list[tuple[int, int, Tensor, Tensor]]:
-        return [
-            (number, place, self.buckets.parameters[index], self._merged[index])
-            for number, bucket in enumerate(self.buckets.buckets)
-            for place, index in enumerate(bucket.indices)
-        ]
+    def _places(self) -> Iterator[tuple[Bucket, int, int]]:
+        for bucket in self.buckets.buckets:
+            for place, index in enumerate(bucket.indices):
+                yield bucket, place, index
 
 
 def _outer_optimizer(managed: Managed, options: LocalSGD) -> torch.optim.SGD:
