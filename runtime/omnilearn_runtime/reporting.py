@@ -135,6 +135,8 @@ class Trace:
             "seconds": asdict(lap),
             "disturbed": round_.disturbed, "hash": values,
         }  # fmt: skip
+        if round_.server is not None:
+            line |= {"kind": "gradient", "server": round_.server, "delay": round_.delay}
         self._file.write(json.dumps(line) + "\n")
 
     @property

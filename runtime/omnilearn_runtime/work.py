@@ -91,6 +91,9 @@ class Committed:
     lap: Lap
     disturbed: bool
     as_planned: bool
+    server: tuple[int, int] | None = None
+    """The generation and the round in which the server began that has taken a gradient, if there is a server."""
+
     delay: int | None = None
     """Updates between handing out the parameters of a gradient and applying it, if the strategy has such delays."""
 

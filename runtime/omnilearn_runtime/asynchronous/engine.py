@@ -112,11 +112,14 @@ class AsynchronousRounds(MeetingRounds):
         group, fate, delay = self._need_group(), answer.text.get("fate"), int(answer.text.get("delay", 0))
         samples = Intervals.of() if fate in (None, "discarded") else opened.held
         (version, share), lap = self._desk.asked, self.watch.lap(0.0)
+        seen = replace(self.seen, round=int(answer.text.get("at", self.seen.round)))
+        number, base = answer.text.get("server", (0, 0))
+        server = (int(number), int(base))
         self.membership.round = self.seen.round
         self._on_commit(
             Committed(
-                RoundKind.STEP, self.seen, group, version, share, samples, samples, samples.size, opened.mean_loss, lap,
-                opened.disturbed, opened.as_planned, delay,
+                RoundKind.STEP, seen, group, version, share, Intervals.of((0, opened.size)), samples, samples.size,
+                opened.mean_loss, lap, opened.disturbed, opened.as_planned, server, delay,
             )
         )  # fmt: skip
         self.learner.check(self.seen.skipped_in_a_row)

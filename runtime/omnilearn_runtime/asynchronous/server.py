@@ -45,6 +45,7 @@ class Server(Actor):
         self.base = account.progress.round
         """The round whose state the members hold; others are given the state."""
 
+        self._began = (assignment.generation.number, self.base)
         self.meeting: int | None = None
         """The generation in which all meet, once this server has ended."""
 
@@ -109,7 +110,7 @@ class Server(Actor):
         self._drop(seat.worker)
         self._seats[seat.worker] = seat
         seat.parameters = seat.parameters or self.central.layout.new_parameters()
-        seat.answer(Kind.STATE, {}, [] if seat.holds == self.base else [_bytes(self._packed())])
+        seat.answer(Kind.STATE, {}, [] if seat.holds == self.base else [self._packed().numpy().data])
 
     def closed(self, seat: Seat) -> None:
         """Take note that a connection is gone."""
@@ -151,7 +152,7 @@ class Server(Actor):
             self._do(self._policy.arrive(seat.worker))
             return
         log.warning("a gradient of %s is skipped: it is not finite, or its weights sum to 0", seat.worker)
-        seat.fate = {"fate": "skipped"}
+        seat.fate = self._fate("skipped")
         self.central.give_back(gradient.flat)
         self._schedule(self._account.skip(seat.worker))
         self._wanting.append(seat.worker)
@@ -162,7 +163,7 @@ class Server(Actor):
             seat.answer(Kind.WAIT, {})
             return
         self._faults.pass_by(Point.SNAPSHOT, self._account.progress.round)
-        seat.answer(Kind.STATE, {"round": self._account.progress.round}, [_bytes(self._packed())])
+        seat.answer(Kind.STATE, {"round": self._account.progress.round}, [self._packed().numpy().data])
 
     def _knows(self, seat: Seat, text: dict[str, Any]) -> bool:
         if self._seats.get(seat.worker) is not seat or text.get("pass") != self.pass_:
@@ -201,7 +202,10 @@ class Server(Actor):
     def _tell(self, worker: str, fate: str, delay: int) -> None:
         self.on_event(fate, worker, delay)
         if worker in self._seats:
-            self._seats[worker].fate = {"fate": fate, "delay": delay}
+            self._seats[worker].fate = self._fate(fate) | {"delay": delay}
+
+    def _fate(self, fate: str) -> dict[str, Any]:
+        return {"fate": fate, "at": self._account.progress.round + 1, "server": self._began}
 
     def _schedule(self, due: int) -> None:
         if not self.central.managed.scheduler_per_epoch:
@@ -291,7 +295,3 @@ class Server(Actor):
 
     def _packed(self) -> Tensor:
         return codec.to_bytes_tensor(codec.pack(self._tree()), check_body=False)
-
-
-def _bytes(whole: Tensor) -> memoryview:
-    return whole.numpy().data
