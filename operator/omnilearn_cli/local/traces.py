@@ -151,7 +151,7 @@ def merge(traces: Mapping[str, Iterable[Line]]) -> list[Round]:
 
 
 def lasting(gradients: Iterable[tuple[str, Line]]) -> list[Round]:
-    """Return each gradient as a round of its own, without those that a later server, which began earlier, has undone."""
+    """Return each gradient as a round of its own, without those that a later server has undone."""
     found = list(gradients)
     began = {line.server for _, line in found}
     return [
