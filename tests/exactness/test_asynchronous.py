@@ -76,3 +76,56 @@ def test_a_worker_that_dies_or_leaves_costs_no_sample_even_if_it_is_the_server(
     faults = {number: f"{point}@{round_}:{deed}" if number == struck else "" for number in range(3)}
     workers, journal = play(options, faults, Unlike(round_), SHORT)
     assert distance(check(workers, SHORT), Replay(SHORT, options).play(journal.events)) < 1e-10
+
+
+faults = st.builds(
+    lambda point, round_, deed: f"{point}@{round_}:{deed}",
+    st.sampled_from(WORKER_POINTS),
+    st.integers(0, 60),
+    st.sampled_from(["kill", "kill", "terminate"]),
+)
+
+
+class Joiners(Unlike):
+    """Unlike workers, and others that come when so many updates were made."""
+
+    def __init__(self, seed: int, joiners: dict[int, str]) -> None:
+        super().__init__(seed)
+        self.joiners = joiners
+
+    def __call__(self, session: Session, me: Worker) -> None:
+        super().__call__(session, me)
+        with self._lock:
+            due = [step for step in self.joiners if session.step_number >= step]
+            coming = [self.joiners.pop(step) for step in due]
+        for each in coming:
+            self.start(each)
+
+    start: Callable[[str], object]
+
+
+@RELAXED
+@given(
+    options=st.sampled_from(STEADY),
+    count=st.integers(2, 4),
+    survivor=st.integers(0, 3),
+    struck=st.dictionaries(st.integers(0, 3), st.one_of(faults, faults), max_size=3),
+    server=st.sampled_from(["", "", "pushed@20:kill", "applied@33:kill"]),
+    joiners=st.dictionaries(st.integers(0, 50), st.one_of(st.just(""), faults), max_size=2),
+    seed=st.integers(0, 2**16),
+)
+def test_any_history_loses_and_doubles_nothing_and_ends_where_its_replay_ends(  # noqa: PLR0913, PLR0917 - drawn
+    options: Asynchronous, count: int, survivor: int, struck: dict[int, str], server: str, joiners: dict[int, str],
+    seed: int,
+) -> None:  # fmt: skip
+    chosen = Strategy(type=StrategyType.ASYNCHRONOUS, asynchronous=options)
+    journal, history = Journal(), Joiners(seed, dict(joiners))
+    safe = survivor % count
+    script = as_asynchronous_script(SHORT, journal, history)
+    with Crew(script, count, batch=SHORT.batch, strategy=chosen, start_wait=0.5, tail_percent=0) as crew:
+        history.start = lambda each: crew.start(len(crew.workers), each)
+        for number in range(count):
+            own = ",".join(filter(None, [struck.get(number, ""), server if number == 0 else ""]))
+            crew.start(number, "" if number == safe else own)
+        workers = crew.wait()
+    assert distance(check(workers, SHORT), Replay(SHORT, options).play(journal.events)) < 1e-10
