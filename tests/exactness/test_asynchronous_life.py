@@ -200,3 +200,13 @@ def test_a_gradient_that_is_not_finite_is_skipped_and_counted() -> None:
         progress = worker.session._rounds.progress
         assert (progress.skipped, progress.samples, progress.lost, progress.doubled) == (1, 80, 0, 0)
         assert bool(torch.isfinite(worker.value).all())
+
+
+@pytest.mark.parametrize("staleness", [Staleness.BOUNDED, Staleness.DELAY_ADAPTIVE, Staleness.RINGLEADER])
+@pytest.mark.parametrize("struck", [0, 2])
+def test_every_policy_survives_a_loss(staleness: Staleness, struck: int) -> None:
+    options = Asynchronous(staleness=staleness, bound=2 if staleness.has_bound else None)
+    with crew_of(as_asynchronous_script(SHORT, Journal(), Unlike()), 3, options) as crew:
+        for number in range(3):
+            crew.start(number, "pushing@20:kill" if number == struck else "")
+        check(crew.wait(), SHORT)
