@@ -33,7 +33,7 @@ def gently(parameters: Iterable[Parameter]) -> Optimizer:
     return SGD(parameters, lr=0.02, momentum=0.5)
 
 
-RECIPE = Recipe(dataset=samples(180), optimizer=gently, epochs=2, batch=BATCH)
+RECIPE = Recipe(dataset=samples(400), optimizer=gently, epochs=2, batch=BATCH)
 SHORT = Recipe(dataset=samples(90), optimizer=gently, epochs=2, batch=BATCH)
 
 Event = tuple[Any, ...]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -145,6 +145,7 @@ def test_one_worker_is_plain_sgd(options: Asynchronous) -> None:
     assert set(shell.delays) == {0}
 
 
+@settings(deadline=None)
 @given(bound=st.integers(1, 12), count=st.integers(1, 7), seed=st.integers(0, 2**16))
 def test_bounded_keeps_every_delay_within_the_bound_discards_nothing_and_never_stops(
     bound: int, count: int, seed: int
@@ -167,6 +168,7 @@ def test_whoever_is_far_ahead_waits_for_the_slowest() -> None:
     assert shell.delays == [0, 0, 0, 3, 1]
 
 
+@settings(deadline=None)
 @given(
     options=st.sampled_from(KINDS),
     count=st.integers(1, 6),
