@@ -65,6 +65,10 @@ class MemberView:
     tail_samples: float = 0.0
     tail_seconds: float = 0.0
     local_steps: int = 0
+    staleness: float | None = None
+    """Mean delay of its gradients, in updates, if there is a server."""
+
+    most_stale: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,9 @@ class JobView:
 
     @property
     def samples_per_second(self) -> float:
-        """Speed of all members together."""
+        """Speed of all members together; where nobody waits for others, each has its own pace."""
+        if any(member.staleness is not None for member in self.members):
+            return sum(member.share / member.step_seconds for member in self.members if member.step_seconds > 0)
         longest = max((member.step_seconds for member in self.members), default=0.0)
         return (
             sum(member.share + member.tail_samples for member in self.members) / longest
@@ -173,6 +179,8 @@ def _member(
         cpu_quota=report.cpu_quota,
         memory_bound=report.memory_bound,
         local_steps=report.local_steps,
+        staleness=report.staleness,
+        most_stale=report.most_stale,
     )
 
 

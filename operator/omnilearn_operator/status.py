@@ -170,6 +170,7 @@ def _member(member: MemberView) -> MemberStatus:
         samples_per_second=_rounded(member.samples_per_second),
         step_milliseconds=_rounded(1000 * (member.compute_seconds + member.tail_seconds)),
         local_steps=member.local_steps or None,
+        staleness=None if member.staleness is None else _rounded(member.staleness),
     )
 
 

@@ -15,17 +15,18 @@ from omnilearn_core.api.messages import (
     Welcome,
 )
 
+from .generations import Generations
 from .group import Group, Operation
 from .membership import Membership
 from .nccl import CudaOperation
-from .waiting import Board, Ending, ReleasedError
+from .waiting import Ending, ReleasedError
 
 
 class Alone(Membership):
     """One generation with one member, for ever."""
 
     def __init__(self, worker: str, device: str, global_batch: int, generation: int) -> None:
-        Board.__init__(self)  # without the link of a membership
+        Generations.__init__(self, worker)  # without the link of a membership
         self.released = self.deadline = self.law_state = self.current = self.entered = None
         self.round = 0
         self._welcome = Welcome(term=0, global_batch=global_batch, running=False, report_seconds=3600.0)

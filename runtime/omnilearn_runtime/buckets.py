@@ -30,11 +30,12 @@ class Bucket:
         self.parameters = [parameter for _, parameter in members]
         self._sizes = [parameter.numel() for parameter in self.parameters]
         self.sums = torch.zeros(sum(self._sizes), dtype=dtype, device=self.parameters[0].device)
-        self.views = self._views(self.sums)
+        self.views = self.views_of(self.sums)
         self.touched = [False] * len(self.parameters)
         self._spare: Tensor | None = None
 
-    def _views(self, flat: Tensor) -> list[Tensor]:
+    def views_of(self, flat: Tensor) -> list[Tensor]:
+        """Return the parts of a flat tensor, each with its parameter's shape."""
         parts = torch.split(flat, self._sizes)
         return [part.view(parameter.shape) for part, parameter in zip(parts, self.parameters, strict=True)]
 
@@ -52,9 +53,7 @@ class Bucket:
 
     def copy(self, *, on_device: bool = False) -> Tensor:
         """Return a copy of the sums, to be reduced: on the CPU, unless it can be reduced on the device."""
-        for view, touched in zip(self.views, self.touched, strict=True):
-            if not touched:
-                view.zero_()
+        self.zero_untouched()
         if self.sums.device.type != "cpu" and on_device:
             return self.sums.clone()
         if self.sums.device.type != "cpu":
@@ -65,11 +64,17 @@ class Bucket:
         spare, self._spare = self._spare, None
         return self.sums.clone() if spare is None else spare.copy_(self.sums)
 
+    def zero_untouched(self) -> None:
+        """Let the sums of parameters without a gradient be zero, and not what an earlier step has left."""
+        for view, touched in zip(self.views, self.touched, strict=True):
+            if not touched:
+                view.zero_()
+
     def give(self, reduced: Tensor, divisor: float, wanted: Sequence[bool]) -> None:
         """Hand the mean gradients to the parameters; None to those that nobody had a gradient for."""
         reduced.div_(divisor)
         there = reduced if reduced.device == self.sums.device else reduced.to(self.sums.device, non_blocking=True)
-        for parameter, view, is_wanted in zip(self.parameters, self._views(there), wanted, strict=True):
+        for parameter, view, is_wanted in zip(self.parameters, self.views_of(there), wanted, strict=True):
             parameter.grad = view.to(parameter.dtype) if is_wanted else None
 
     def recycle(self, reduced: Tensor) -> None:

@@ -200,7 +200,7 @@ class Exits:
     def _save(self, rounds: Rounds) -> None:
         group = rounds.group
         if group is not None and group.rank == 0:
-            self._saving.last(group.id.number, rounds.progress.round, rounds.to_tree)
+            self._saving.last(group.id.number, rounds.seen.round, rounds.newest_tree)
 
     def fail(self, error: BaseException) -> None:
         """Tell why the script ended early; a worker that leaves or is let go has nothing to tell."""

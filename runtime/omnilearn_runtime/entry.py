@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,18 +58,18 @@ class Entry:
     verdict: Verdict
 
 
-class _Gone(Exception):  # noqa: N818 - not an error: the generation is no longer wanted
+class Gone(Exception):  # noqa: N818 - not an error: the generation is no longer wanted
     """The generation was superseded or has failed while it was being entered."""
 
 
-def enter(membership: Membership, state: Stateful, faults: Faults, after: Group | None) -> Entry:
-    """Enter the newest generation after ``after``; waits until there is one."""
+def enter(membership: Membership, come_in: Callable[[Group], Verdict], after: Group | None) -> Entry:
+    """Enter the newest generation after ``after``, by ``come_in``, which raises Gone; waits until there is one."""
     while True:
         group = membership.next_group(after)
         membership.leave()
         try:
-            verdict = _roll_call(group, membership, state, faults)
-        except _Gone:
+            verdict = come_in(group)
+        except Gone:
             group.release()
             after = group
             continue
@@ -80,7 +81,10 @@ def enter(membership: Membership, state: Stateful, faults: Faults, after: Group 
         return Entry(group, verdict)
 
 
-def _roll_call(group: Group, membership: Membership, state: Stateful, faults: Faults) -> Verdict:
+def roll_call(
+    group: Group, membership: Membership, state: Stateful, faults: Faults, *, any_newer: bool = True
+) -> Verdict:
+    """Find out who is where, and heal those who are behind; raises Gone if the generation has to be left."""
     assignment = group.assignment
     starting = assignment.change is Change.START
     record = state.record(fresh=group.is_fresh, starting=starting)
@@ -88,29 +92,31 @@ def _roll_call(group: Group, membership: Membership, state: Stateful, faults: Fa
     records = [record]
     if group.size > 1:
         operation, gathered = group.all_gather(record.to_tensor())
-        if membership.wait_for([operation], group, any_newer=True) is not Ending.COMPLETE:
-            raise _Gone
+        if membership.wait_for([operation], group, any_newer=any_newer) is not Ending.COMPLETE:
+            raise Gone
         records = [Record.from_tensor(each) for each in gathered]
     verdict = judge(records, group.names, assignment.change, group.rank)
     if verdict.needy or verdict.unlike:
-        _heal(group, membership, state, verdict, faults)
+        _heal(group, membership, state, verdict, faults, any_newer=any_newer)
     return verdict
 
 
-def _heal(group: Group, membership: Membership, state: Stateful, verdict: Verdict, faults: Faults) -> None:
+def _heal(
+    group: Group, membership: Membership, state: Stateful, verdict: Verdict, faults: Faults, *, any_newer: bool
+) -> None:
     """Send the state from its source to those who need it; it is applied only when it is there as a whole."""
     needs, gives = group.rank in verdict.needy, group.rank == verdict.source
     takes = needs or (state.aligns and not gives)
     faults.pass_by(Point.HEALING, verdict.top)
     whole = codec.to_bytes_tensor(codec.pack(state.to_tree()), check_body=False) if gives else None
     size = torch.tensor([0 if whole is None else whole.numel()], dtype=torch.int64)
-    _broadcast(group, membership, size, verdict.source)
+    _broadcast(group, membership, size, verdict.source, any_newer=any_newer)
     if whole is None:
         whole = torch.empty(int(size) if takes else 0, dtype=torch.uint8)
     for begin in range(0, int(size), _CHUNK_BYTES):
         length = min(_CHUNK_BYTES, int(size) - begin)
         chunk = whole[begin : begin + length] if takes or gives else torch.empty(length, dtype=torch.uint8)
-        _broadcast(group, membership, chunk, verdict.source)
+        _broadcast(group, membership, chunk, verdict.source, any_newer=any_newer)
     if needs:
         log.info("received the state of round %d: %.1f MB", verdict.top, int(size) / 1e6)
         state.load(codec.unpack(codec.from_bytes_tensor(whole)))
@@ -119,7 +125,7 @@ def _heal(group: Group, membership: Membership, state: Stateful, verdict: Verdic
     faults.pass_by(Point.HEALED, verdict.top)
 
 
-def _broadcast(group: Group, membership: Membership, tensor: Tensor, source: int) -> None:
+def _broadcast(group: Group, membership: Membership, tensor: Tensor, source: int, *, any_newer: bool) -> None:
     operation = group.broadcast(tensor, source)
-    if membership.wait_for([operation], group, any_newer=True) is not Ending.COMPLETE:
-        raise _Gone
+    if membership.wait_for([operation], group, any_newer=any_newer) is not Ending.COMPLETE:
+        raise Gone

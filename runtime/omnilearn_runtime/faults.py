@@ -35,6 +35,18 @@ class Point(StrEnum):
     """All buckets are there, the update has not begun: dying here splits the commit."""
 
     AFTER_UPDATE = "after-update"
+    LEASED = "leased"
+    """A server has given this worker samples, and nobody else has them."""
+
+    PUSHING = "pushing"
+    PUSHED = "pushed"
+    """The server has a gradient that it has not looked at yet."""
+
+    APPLIED = "applied"
+    """The server has applied a gradient, and nobody knows it yet."""
+
+    SNAPSHOT = "snapshot"
+    MEETING = "meeting"
     SWITCHING = "switching"
     CHECKPOINT = "checkpoint"
     EVALUATING = "evaluating"

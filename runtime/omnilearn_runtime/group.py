@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._C._distributed_c10d import (
@@ -31,6 +31,7 @@ _OPERATION_SECONDS = 300.0
 _FORMATION_SECONDS = 60.0
 # Buckets in flight at the same time
 _THREADS = 2
+_SERVER = "server"
 
 
 _REAPERS: list[tuple[Callable[[], None], threading.Thread]] = []
@@ -86,6 +87,9 @@ class Group:
         self.assignment, self.rank, self.size = assignment, rank, len(assignment.members)
         self.id = assignment.generation
         self.names = [member.worker for member in assignment.members]
+        self.server: tuple[str, int] | None = None
+        """Where rank 0 listens as a server, if the strategy has one."""
+
         self._gloo, self._nccl, self._wake = gloo, nccl, wake
         self._begun: list[Operation | CudaOperation] = []
         self.team: Group | None = None
@@ -164,12 +168,29 @@ def team_of(worker: str) -> str:
     return worker.rpartition("-")[0]
 
 
-def form(assignment: Assignment, worker: str, wake: Callable[[], None], *, in_teams: bool = False) -> Group:
+class _Meeting(NamedTuple):
+    """Where members meet, under which names, and the port of the server that the first of them may be."""
+
+    host: MemberAddress
+    prefix: str = ""
+    server_port: int | None = None
+
+
+def form(
+    assignment: Assignment,
+    worker: str,
+    wake: Callable[[], None],
+    *,
+    in_teams: bool = False,
+    server_port: int | None = None,
+) -> Group:
     """Form the group of a generation; blocks until all members are there. Raises RuntimeError if they are not.
 
-    With ``in_teams``, the members of one group of the manifest get operations of their own beside it.
+    With ``in_teams``, the members of one group of the manifest get operations of their own beside it. With a
+    ``server_port``, everybody learns where rank 0 listens.
     """
-    group = _form(assignment, assignment.members[0], worker, wake)
+    host = assignment.members[0]
+    group = _form(assignment, _Meeting(host, server_port=server_port), worker, wake)
     if not in_teams:
         return group
     mates = [member for member in assignment.members if team_of(member.worker) == team_of(worker)]
@@ -178,17 +199,16 @@ def form(assignment: Assignment, worker: str, wake: Callable[[], None], *, in_te
             group.team = group
         else:
             team = assignment.model_copy(update={"members": mates})
-            group.team = _form(team, assignment.members[0], worker, wake, f"{team_of(worker)}/")
+            group.team = _form(team, _Meeting(host, f"{team_of(worker)}/"), worker, wake)
     except BaseException:
         group.release()
         raise
     return group
 
 
-def _form(
-    assignment: Assignment, host: MemberAddress, worker: str, wake: Callable[[], None], prefix: str = ""
-) -> Group:
-    """Form a group of these members, who meet in the store of ``host``."""
+def _form(assignment: Assignment, meeting: _Meeting, worker: str, wake: Callable[[], None]) -> Group:
+    """Form a group of these members."""
+    host, prefix, server_port = meeting
     rank = [member.worker for member in assignment.members].index(worker)
     if len(assignment.members) == 1:
         return Group(assignment, rank, None, wake)
@@ -205,6 +225,11 @@ def _form(
         nccl = None
         if all(member.device == "gpu" for member in assignment.members):
             nccl = form_nccl(store, first.address, rank, len(assignment.members), _OPERATION_SECONDS)
+        group = Group(assignment, rank, gloo, wake, nccl)
+        if server_port is not None and rank == 0:
+            store.set(_SERVER, str(server_port))
+        elif server_port is not None:
+            group.server = (host.address, int(store.get(_SERVER)))
     finally:
         store.close()
-    return Group(assignment, rank, gloo, wake, nccl)
+    return group

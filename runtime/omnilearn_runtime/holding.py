@@ -52,6 +52,15 @@ class Holding:
         """Return the state after the last committed round."""
         return {"progress": self.progress.to_tree(), "managed": self.learner.to_tree()}
 
+    def newest_tree(self) -> dict[str, Any]:
+        """Return the newest state that this worker can give, to be saved."""
+        return self.to_tree()
+
+    @property
+    def seen(self) -> Progress:
+        """How far the job is, as far as this worker knows."""
+        return self.progress
+
     def load(self, tree: dict[str, Any]) -> None:
         """Become that state; what was held belongs to another."""
         self._forget_held()

@@ -14,11 +14,9 @@ from omnilearn_core.api.messages import (
     Assignment,
     Broken,
     Built,
-    Change,
     Done,
     Entered,
     FromWorker,
-    GenerationId,
     Join,
     Leave,
     Plan,
@@ -31,11 +29,12 @@ from omnilearn_core.api.messages import (
 
 from .environment import Environment
 from .faults import Faults, Point
-from .group import Group, Operation, await_reapers, form, tag
+from .generations import Generations
+from .group import Group, Operation, await_reapers, form
 from .link import Link, RefusedError
 from .nccl import CudaOperation
 from .store import StoreServer
-from .waiting import AbandonedError, Board, Ending, ReleasedError
+from .waiting import AbandonedError, Ending, ReleasedError
 
 log = logging.getLogger("omnilearn")
 
@@ -45,25 +44,25 @@ _SAY_EVERY_SECONDS = 10.0
 _REAP_SECONDS = 3.0
 
 
-class Membership(Board):
+class Membership(Generations):
     """What this worker knows of generations; shared between threads under one condition."""
 
     def __init__(
         self, environment: Environment, describe: Callable[[], Join], faults: Faults, store: StoreServer
     ) -> None:
-        super().__init__()
+        super().__init__(environment.worker)
         self._environment, self._describe, self._faults, self._store = environment, describe, faults, store
         self._link = Link(environment, self._opening, self._hear, self._refuse)
         self._joined = False
-        self._newest: Assignment | None = None
-        self._built: dict[GenerationId, Group] = {}
-        self._spoiled: GenerationId | None = None
         self._broken: Broken | None = None
         self._done: Done | None = None
         self.welcome: Welcome | None = None
         self.current: Group | None = None
         self.entered: Assignment | None = None
         """The last generation whose model this worker has held."""
+
+        self.server_port: int | None = None
+        """Where this worker listens as a server, if the strategy has one."""
 
         self.round = 0
         self.last_generation = 0
@@ -130,13 +129,13 @@ class Membership(Board):
     def next_group(self, after: Group | None) -> Group:
         """Wait for the built group of a generation newer than ``after``; say every now and then that it waits."""
         begun = time.monotonic()
-        while not self.wait(lambda: self.lets_go() or self._ready(after) is not None, _SAY_EVERY_SECONDS):
+        while not self.wait(lambda: self.lets_go() or self.ready(after) is not None, _SAY_EVERY_SECONDS):
             if self.orphaned:
                 raise AbandonedError(f"the coordinator has not been heard of for {_ORPHAN_SECONDS:.0f} s: giving up")
             log.warning("waiting for a generation to take part in, for %.0f s so far", time.monotonic() - begun)
         self.check()
         with self.changed:
-            group = self._ready(after)
+            group = self.ready(after)
             if group is None:
                 # Superseded in this very moment: wait for its successor.
                 return self.next_group(after)
@@ -179,36 +178,6 @@ class Membership(Board):
             raise ReleasedError(self.released)
         if self._gives_up():
             raise ReleasedError(Release(why="the time to leave is over"))
-
-    def ready_tag(self, group: Group) -> float:
-        """Return the tag of the planned generation that this worker is ready for, or 0."""
-        newest = self._newest
-        if newest is None or newest.change is not Change.PLANNED or newest.generation.number <= group.id.number:
-            return 0.0
-        ready = newest.generation in self._built or not self.is_in(newest)
-        return tag(newest.generation) if ready else 0.0
-
-    def is_in(self, assignment: Assignment | None = None) -> bool:
-        """Tell whether this worker is a member of the newest generation, or of the given one."""
-        asked = assignment or self._newest
-        return asked is not None and any(member.worker == self._environment.worker for member in asked.members)
-
-    def is_superseded(self, group: Group, *, any_newer: bool = False) -> bool:
-        """Tell whether the generation has to be left at once, or for any newer one."""
-        if self._spoiled == group.id:
-            return True
-        newest = self._newest
-        if newest is None or newest.generation.number <= group.id.number:
-            return False
-        # Whoever is only a joiner there has been given up by the others here.
-        given_up = any(each.fresh and each.worker == self._environment.worker for each in newest.members)
-        return any_newer or given_up or newest.change is not Change.PLANNED
-
-    def _ready(self, after: Group | None) -> Group | None:
-        newest = self._newest
-        if newest is None or (after is not None and newest.generation.number <= after.id.number):
-            return None
-        return self._built.get(newest.generation)
 
     @property
     def global_batch(self) -> int:
@@ -268,9 +237,9 @@ class Membership(Board):
             self.plan = reply.plan
 
     def _assigned(self, assignment: Assignment) -> None:
-        if self._newest is not None and assignment.generation.number <= self._newest.generation.number:
+        if self.newest is not None and assignment.generation.number <= self.newest.generation.number:
             return
-        self._newest, self.last_generation = assignment, assignment.generation.number
+        self.newest, self.last_generation = assignment, assignment.generation.number
         self._faults.pass_by(Point.ASSIGNED, self.round)
         old, self._built = list(self._built.values()), {}
         for group in old:
@@ -282,14 +251,15 @@ class Membership(Board):
         self._faults.pass_by(Point.FORMING, self.round)
         try:
             in_teams = self.welcome is not None and self.welcome.strategy.has_teams
-            group = form(assignment, self._environment.worker, self.wake, in_teams=in_teams)
+            port = self.server_port
+            group = form(assignment, self._environment.worker, self.wake, in_teams=in_teams, server_port=port)
         except (RuntimeError, ValueError, OSError) as error:
-            if self._newest is assignment:
+            if self.newest is assignment:
                 why = str(error).split("\n", maxsplit=1)[0][:300]
                 self._link.send(Broken(generation=assignment.generation, why=why))
             return
         with self.changed:
-            wanted = self._newest is assignment
+            wanted = self.newest is assignment
             if wanted:
                 self._built[assignment.generation] = group
                 self.changed.notify_all()

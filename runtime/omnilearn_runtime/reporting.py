@@ -17,7 +17,7 @@ from omnilearn_core.api.messages import GenerationId, WorkerReport
 from .element import Kind
 from .membership import Membership
 from .progress import Progress
-from .timing import Windows
+from .timing import Delays, Windows
 from .work import Committed
 
 log = logging.getLogger("omnilearn")
@@ -43,6 +43,7 @@ class Reporter:
 
         self.in_pieces = True
         self.local_steps = 0
+        self._delays = Delays()
         self.logged: dict[str, float] = {}
 
     def start(self) -> None:
@@ -56,6 +57,7 @@ class Reporter:
     def committed(self, round_: Committed) -> None:
         """Note a committed round; only undisturbed steps that began with just the share say something about it."""
         self._progress, self._plan, self._share = round_.progress, round_.plan, round_.share
+        self._delays.add(round_.delay)
         if round_.kind is Kind.STEP and round_.as_planned and not round_.disturbed:
             self._windows.add(round_.plan, round_.share, round_.lap, round_.loss, round_.beyond, round_.steps)
 
@@ -72,6 +74,7 @@ class Reporter:
     def report(self, generation: GenerationId) -> WorkerReport:
         """Return what there is to say now."""
         window, progress = self._windows.take(_FEWEST_STEPS), self._progress
+        staleness, most_stale = (None, 0) if window is None else self._delays.take()
         self.cpu_quota = self._quota()
         measured: dict[str, Any] = {"steps": 0, "plan_version": self._plan, "share": self._share}
         if window is not None:
@@ -100,6 +103,8 @@ class Reporter:
             memory_bound=self.memory_bound,
             in_pieces=self.in_pieces,
             local_steps=self.local_steps,
+            staleness=staleness,
+            most_stale=most_stale,
             skipped=progress.skipped,
             logged={name: value for name, value in self.logged.items() if math.isfinite(value)},
             **measured,
@@ -129,6 +134,8 @@ class Trace:
             "seconds": asdict(lap),
             "disturbed": round_.disturbed, "hash": values,
         }  # fmt: skip
+        if round_.server is not None:
+            line |= {"kind": "gradient", "server": round_.server, "delay": round_.delay}
         self._file.write(json.dumps(line) + "\n")
 
     @property

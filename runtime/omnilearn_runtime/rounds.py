@@ -5,7 +5,6 @@ Runs in the user's training thread only. `session` drives it; docs/protocol.md h
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,19 +12,18 @@ from .attempt import Attempt, part_of, step_part
 from .claiming import Claimer
 from .division import Division
 from .element import Kind, Whole
-from .entry import enter
+from .entry import enter, roll_call
 from .faults import Faults, Point
 from .group import Group
 from .holding import Holding
-from .ledger import Intervals, checksum
+from .ledger import Intervals
 from .membership import Membership
 from .reduction import Reduction
+from .rollcall import Verdict
 from .strategies import Learner
 from .timing import Phase, Stopwatch
 from .waiting import Ending
-from .work import Committed, Open, batches_of
-
-log = logging.getLogger("omnilearn")
+from .work import Committed, Open, audited, batches_of
 
 
 class Rounds(Holding):
@@ -76,7 +74,7 @@ class Rounds(Holding):
             self.sent = self.open = None
             self.learner.lose()
         before = self.progress.round
-        entry = enter(self.membership, self, self._faults, after)
+        entry = enter(self.membership, self._come_in, after)
         self.learner.join(entry.group.teams)
         plan, names = entry.group.assignment.plan, entry.group.names
         self.division.enter(plan.version, plan.in_order(names), self.progress.round + 1, entry.verdict.held)
@@ -85,6 +83,9 @@ class Rounds(Holding):
         elif self.open is not None:
             self._share_out(self.open)
         self.watch.mark(Phase.OTHER)
+
+    def _come_in(self, group: Group) -> Verdict:
+        return roll_call(group, self.membership, self, self._faults)
 
     def _switch(self, group: Group) -> None:
         """Change to the generation that all have built, with everybody at the same round."""
@@ -261,10 +262,7 @@ class Rounds(Holding):
 
     def _commit(self, attempt: Attempt, whole: Whole) -> None:
         opened = attempt.opened
-        wanted = (opened.interval.size, checksum(opened.interval))
-        progress = self.progress.audited(wanted, (whole.samples, whole.checksum))
-        if (progress.lost, progress.doubled) != (self.progress.lost, self.progress.doubled):
-            log.error("round %d did not contain exactly its samples: please report this", progress.round + 1)
+        progress = audited(self.progress, opened.interval, (whole.samples, whole.checksum))
         skipped = False
         if opened.kind is Kind.STEP:
             skipped = not self.learner.update(attempt.reduction, whole, attempt.contributions)

@@ -15,6 +15,7 @@ from . import computing, cpu
 from .alone import Alone
 from .division import Place
 from .ending import Exits, is_out_of_memory
+from .engines import feeder_of, rounds_of
 from .environment import Environment, read
 from .evaluating import Evaluator
 from .faults import Faults
@@ -112,7 +113,7 @@ class Session:
     @property
     def step_number(self) -> int:
         """Updates of the model so far."""
-        return self._rounds.progress.step
+        return self._rounds.seen.step
 
     @property
     def global_batch(self) -> int:
@@ -143,7 +144,7 @@ class Session:
             raise UnsuitableError("session.manage was called twice: give it all models and optimizers at once, by name")
         extra = rest.pop("extra", None)
         learner = learner_of(self._membership.welcome, manage(model, optimizer, scheduler, extra, **rest))
-        rounds = Rounds(learner, self._membership, self._faults, self._committed)
+        rounds = rounds_of(self._environment, learner, self._membership, self._faults, self._committed)
         rounds.resume = self._saving.newer_than
         resumed = None if self._is_late else self._saving.newer_than(0)
         if resumed is not None:
@@ -193,7 +194,7 @@ class Session:
         """
         pin = self.device.type == "cuda"
         loader = Loader(dataset, collate=collate, workers=workers, device=self.device, pin=pin, seed=self._seed)
-        feeder = Feeder(self._rounds, loader, len(dataset), self.global_batch)
+        feeder = feeder_of(self._rounds, loader, len(dataset), self.global_batch)
         # Pieces of the tail cannot be loaded ahead: processes that load are there because loading is slow.
         self._reporter.in_pieces = self._reporter.in_pieces and workers == 0
         feeder.micro = min((each for each in (micro_batch, self._reporter.memory_bound) if each), default=None)
@@ -281,11 +282,13 @@ class Session:
     def _committed(self, round_: Committed) -> None:
         """Do what follows a commit; the engine calls this."""
         if self._trace.on:
-            self._trace.committed(round_, self._rounds.learner.parameter_hash() if self._trace.hashes else "")
+            # Of a gradient, the parameters are nobody's but this worker's.
+            wanted = self._trace.hashes and round_.server is None
+            self._trace.committed(round_, self._rounds.learner.parameter_hash() if wanted else "")
         self._reporter.committed(round_)
         self._reporter.local_steps = self._rounds.learner.last_local_steps
         self._reporter.logged.update(self._rounds.learner.figures)
         self._threads.follow(self._reporter.cpu_quota)
         self._saving.committed(
-            round_.group.id.number, round_.progress.round, lead=round_.group.rank == 0, read=self._rounds.to_tree
+            round_.group.id.number, round_.progress.round, lead=round_.group.rank == 0, read=self._rounds.newest_tree
         )

@@ -106,3 +106,23 @@ class Windows:
                 return None
             self._open = Window(window.plan, window.share)
             return window
+
+
+class Delays:
+    """How old the gradients were since the last report, in updates; between the same threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: list[int] = []
+
+    def add(self, delay: int | None) -> None:
+        """Note the delay of a gradient, if it has one."""
+        if delay is not None:
+            with self._lock:
+                self._found.append(delay)
+
+    def take(self) -> tuple[float | None, int]:
+        """Return the mean, none if there was no gradient, and the largest; begin anew."""
+        with self._lock:
+            found, self._found = self._found, []
+        return (sum(found) / len(found) if found else None), max(found, default=0)

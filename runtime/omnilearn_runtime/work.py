@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .element import Kind
+from .element import Kind, Part
 from .group import Group
-from .ledger import Intervals, scaled
+from .ledger import Intervals, checksum, scaled
 from .progress import Progress
 from .timing import Lap
+
+log = logging.getLogger("omnilearn")
 
 
 @dataclass(slots=True)
@@ -50,6 +54,18 @@ class Open:
         """The weighted mean of the losses of what is held."""
         return self.loss / self.weight if self.weight else 0.0
 
+    def part(self, round_: int, weight: float) -> Part:
+        """Return what this worker says of its work in the control element, where all of it weighs ``weight``."""
+        loss = self.mean_loss * weight
+        return Part(
+            kind=self.kind,
+            round=round_,
+            weight=weight,
+            loss=loss if math.isfinite(loss) else 0.0,
+            samples=self.held.size,
+            checksum=checksum(self.held),
+        )
+
     def hold(self, piece: Intervals, weight: float = 0.0, loss: float = 0.0) -> None:
         """Note that a piece has been computed."""
         self.pending = self.pending.minus(piece)
@@ -78,17 +94,31 @@ class Committed:
     lap: Lap
     disturbed: bool
     as_planned: bool
-    steps: int
+    steps: int = 1
     """Steps in the times of the lap: not always those of the round, where one begins before the last is committed."""
 
-    beyond: int
+    beyond: int = 0
     """Samples beyond the share."""
+
+    server: tuple[int, int] | None = None
+    """The generation and the round in which the server began that has taken a gradient, if there is a server."""
+
+    delay: int | None = None
+    """Updates between handing out the parameters of a gradient and applying it, if the strategy has such delays."""
 
 
 def batches_of(interval: Intervals, batch: int) -> list[Intervals]:
     """Return the global batches that a round consists of; the last one may be short."""
     whole, rest = divmod(interval.size, batch)
     return interval.split([batch] * whole + [rest] * bool(rest))
+
+
+def audited(progress: Progress, interval: Intervals, got: tuple[int, int]) -> Progress:
+    """Return the progress with what was found missing, or doubled, by comparing what was computed with its interval."""
+    after = progress.audited((interval.size, checksum(interval)), got)
+    if (after.lost, after.doubled) != (progress.lost, progress.doubled):
+        log.error("round %d did not contain exactly its samples: please report this", progress.round + 1)
+    return after
 
 
 def pieces(pending: Intervals, size: int) -> Sequence[Intervals]:

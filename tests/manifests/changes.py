@@ -65,6 +65,16 @@ CHANGES: dict[str, Change] = {
             ),
         ),
     ),
+    "other options of asynchrony": Change(
+        changed(_JOB, "spec.strategy", {"type": "Asynchronous", "asynchronous": {"staleness": "Ringleader"}}),
+        changed(_JOB, "spec.strategy", {"type": "Asynchronous"}),
+        (
+            Problem(
+                "spec.strategy.asynchronous",
+                "strategy.asynchronous cannot change in a job that exists: create another job",
+            ),
+        ),
+    ),
     "the same options": Change(
         changed(_JOB, "spec.strategy", {"type": "LocalSGD", "localSGD": {"batch": 8}}),
         changed(_JOB, "spec.strategy", {"type": "LocalSGD", "localSGD": {"batch": 8}}),

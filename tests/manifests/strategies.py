@@ -18,7 +18,16 @@ def hierarchical(**options: Any) -> Manifest:
     return manifest(strategy={"type": "Hierarchical", **({"hierarchical": options} if options else {})})
 
 
+def asynchronous(**options: Any) -> Manifest:
+    """Return a job of Asynchronous."""
+    return manifest(strategy={"type": "Asynchronous", **({"asynchronous": options} if options else {})})
+
+
 STRATEGIES: dict[str, Manifest] = {
+    "asynchronous without options": asynchronous(),
+    "asynchronous with every option": asynchronous(staleness="Ringmaster", bound=4, gradients="BFloat16"),
+    "asynchronous without a bound": asynchronous(staleness="Rennala"),
+    "asynchronous without anything to bound": asynchronous(staleness="Ringleader", gradients="Float16"),
     "local SGD without options": local_sgd({"global": 64}),
     "local SGD with every option": local_sgd(
         {"global": 64, "maxPerWorker": 64},
@@ -49,6 +58,22 @@ UNFIT: dict[str, Bad] = {
         (
             "spec.strategy.localSGD",
             "localSGD has options, but the type of the strategy is Synchronous: set type to LocalSGD, or remove them",
+        ),
+    ),
+    "options of asynchrony without it": breaks(
+        manifest(strategy={"type": "LocalSGD", "asynchronous": {"bound": 2, "staleness": "Bounded"}}),
+        (
+            "spec.strategy.asynchronous",
+            "asynchronous has options, but the type of the strategy is LocalSGD: set type to Asynchronous, or remove"
+            " them",
+        ),
+    ),
+    "a bound of nothing": breaks(
+        asynchronous(staleness="Ringleader", bound=2),
+        (
+            "spec.strategy.asynchronous.bound",
+            "asynchronous.bound is set, but Ringleader has no bound: remove it, or set staleness to Bounded,"
+            " Ringmaster, Rennala",
         ),
     ),
     "no whole number of local steps": breaks(

@@ -235,7 +235,8 @@ def test_the_laws_of_the_api_are_those_that_exist() -> None:
 
 
 def test_the_strategies_are_those_that_the_runtime_has() -> None:
-    assert [strategy.value for strategy in StrategyType] == ["Synchronous", "LocalSGD", "Hierarchical"]
+    names = [strategy.value for strategy in StrategyType]
+    assert names == ["Synchronous", "LocalSGD", "Hierarchical", "Asynchronous"]
 
 
 def test_a_job_can_be_read_back_with_all_its_times() -> None:

@@ -16,7 +16,7 @@ from omnilearn_core.api.crd import custom_resource_definition
 from omnilearn_core.api.job import Batch, Checkpoint, JobSpec, Membership, Restart, WorkerGroup
 from omnilearn_core.api.rules import RULES
 from omnilearn_core.api.status import Condition, WorkerCounts
-from omnilearn_core.api.strategy import Hierarchical, LocalSGD, Strategy
+from omnilearn_core.api.strategy import Asynchronous, Hierarchical, LocalSGD, Strategy
 
 Schema = dict[str, Any]
 
@@ -120,6 +120,7 @@ def test_every_description_is_a_sentence_on_one_line() -> None:
         ("spec.strategy", Strategy),
         ("spec.strategy.localSGD", LocalSGD),
         ("spec.strategy.hierarchical", Hierarchical),
+        ("spec.strategy.asynchronous", Asynchronous),
         ("spec.batch", Batch),
         ("spec.workers[]", WorkerGroup),
         ("spec.membership", Membership),
@@ -147,7 +148,7 @@ def test_only_these_schemas_have_defaults() -> None:
     """So that the test above misses none."""
     parents = {path.rpartition(".")[0] for path, schema in SCHEMAS.items() if "default" in schema}
     assert parents == {
-        "spec", "spec.strategy", "spec.strategy.localSGD", "spec.strategy.hierarchical",
+        "spec", "spec.strategy", "spec.strategy.localSGD", "spec.strategy.hierarchical", "spec.strategy.asynchronous",
         "spec.batch", "spec.workers[]", "spec.membership",
         "spec.restart", "spec.checkpoint", "status.conditions[]", "status.workers",
     }  # fmt: skip

@@ -93,7 +93,8 @@ def summary(report: RunReport, output: Path) -> list[str]:
     if report.steps:
         speed = f"{report.samples_per_second:,.0f} samples/s"
         lines.append(f"{report.steps} steps, {report.samples} samples in {report.seconds:.1f} s ({speed})")
-        took, equal = report.compute_seconds, report.uniform_seconds
+    took, equal = report.compute_seconds, report.uniform_seconds
+    if report.steps and took:
         lines.append(f"computing took {took:.1f} s of it; with equal shares it would have taken {equal:.1f} s")
     audit = report.audit
     if audit.rounds:

@@ -117,6 +117,7 @@ def _member(member: MemberView) -> Member:
         share=member.share,
         beyond=round(member.tail_samples),
         local_steps=member.local_steps,
+        staleness=member.staleness,
         samples_per_second=member.samples_per_second or None,
         # Reported with the loading in it, and without the tail.
         compute_seconds=max(member.compute_seconds + member.tail_seconds - member.load_seconds, 0.0),

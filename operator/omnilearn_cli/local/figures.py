@@ -26,7 +26,7 @@ class MemberFigures:
 
 def training(rounds: Iterable[Round]) -> list[Round]:
     """Return the rounds that updated the model."""
-    return [one for one in rounds if one.any.kind == "step" and one.samples > 0]
+    return [one for one in rounds if one.any.kind in ("step", "gradient") and one.samples > 0]
 
 
 def speeds(steps: Iterable[Round], window: int = WINDOW) -> Iterator[dict[str, float]]:

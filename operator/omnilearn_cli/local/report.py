@@ -124,8 +124,9 @@ def report_of(
         samples=samples,
         seconds=seconds,
         samples_per_second=samples / seconds if seconds > 0 else 0.0,
-        uniform_seconds=figures.uniform_seconds(steps),
-        compute_seconds=figures.compute_seconds(steps),
+        # Where nobody waits for anybody, there is no slowest one of a step.
+        uniform_seconds=figures.uniform_seconds([one for one in steps if one.any.kind == "step"]),
+        compute_seconds=figures.compute_seconds([one for one in steps if one.any.kind == "step"]),
         members=_members(view, figures.member_figures(steps)),
         generations=figures.generations(rounds),
         regroups=view.regroups,

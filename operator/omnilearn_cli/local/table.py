@@ -77,6 +77,7 @@ def _row(one: Staff, member: Member | None, style: str) -> list[Text | str]:
         return [Text(one.worker, style=style), one.device, cpus, "", "", "", one.state]
     share = f"{member.share} + {member.beyond}" if member.beyond else str(member.share)
     share += f" in {member.local_steps}" if member.local_steps else ""
+    share += "" if member.staleness is None else f", {member.staleness:.1f} late"
     speed = "" if member.samples_per_second is None else f"{member.samples_per_second:,.0f}"
     state = member.state if one.state == RUNNING else one.state
     return [Text(one.worker, style=style), one.device, cpus, share, speed, bar(member), state]

@@ -44,7 +44,9 @@ class Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
     round: _Position
     step: _Position
-    kind: Literal["step", "evaluation", "empty"]
+    kind: Literal["step", "gradient", "evaluation", "empty"]
+    """A gradient is what one worker sent to a server, which applied it alone or with others."""
+
     epoch: _Position = 0
     time: float
     generation: Annotated[str, Field(pattern=r"^\d+\..+$", max_length=100)]
@@ -54,10 +56,18 @@ class Line(BaseModel):
     """Its share of a whole global batch."""
 
     interval: _Span
+    """The samples of the round; of a gradient, those of its pass."""
+
     mine: tuple[_Span, ...] = ()
     weight: float | None = None
     loss: float | None = None
     seconds: Times = Times()
+    delay: _Position | None = None
+    """Updates since the parameters of a gradient were handed out."""
+
+    server: _Span = (0, 0)
+    """The generation and the round in which the server of a gradient began."""
+
     disturbed: bool = False
     """True if members changed during the round: its times say nothing of the worker."""
 
@@ -88,7 +98,7 @@ class Round:
     def samples(self) -> int:
         """Samples of the whole round."""
         low, high = self.any.interval
-        return max(high - low, 0)
+        return self.any.samples if self.any.kind == "gradient" else max(high - low, 0)
 
     @property
     def time(self) -> float:
@@ -125,15 +135,34 @@ def merge(traces: Mapping[str, Iterable[Line]]) -> list[Round]:
     A round can be told by two generations: if all who had committed it were lost, the others computed it anew.
     """
     told: dict[int, dict[str, dict[str, Line]]] = defaultdict(lambda: defaultdict(dict))
+    gradients: list[tuple[str, Line]] = []
     for worker, lines in traces.items():
         for line in lines:
-            told[line.round][line.generation][worker] = line
-    rounds = []
+            if line.kind == "gradient":
+                gradients.append((worker, line))
+            else:
+                told[line.round][line.generation][worker] = line
+    rounds = lasting(gradients)
     for number, by_generation in sorted(told.items()):
-        newest = max(by_generation, key=lambda generation: int(generation.partition(".")[0]))
+        newest = max(by_generation, key=_number)
         before = sum(len(parts) for generation, parts in by_generation.items() if generation != newest)
         rounds.append(Round(number, newest, by_generation[newest], before))
-    return rounds
+    return sorted(rounds, key=lambda one: (one.number, one.time))
+
+
+def lasting(gradients: Iterable[tuple[str, Line]]) -> list[Round]:
+    """Return each gradient as a round of its own, without those that a later server has undone."""
+    found = list(gradients)
+    began = {line.server for _, line in found}
+    return [
+        Round(line.round, line.generation, {worker: line})
+        for worker, line in found
+        if not any(number > line.server[0] and round_ < line.round for number, round_ in began)
+    ]
+
+
+def _number(generation: str) -> int:
+    return int(generation.partition(".")[0])
 
 
 def as_json(one: Round) -> dict[str, Any]:
@@ -142,7 +171,7 @@ def as_json(one: Round) -> dict[str, Any]:
     parts = {
         worker: {
             "samples": line.samples,
-            **line.model_dump(include={"mine", "weight", "seconds", "disturbed", "hash"}, exclude_none=True),
+            **line.model_dump(include={"mine", "weight", "seconds", "delay", "disturbed", "hash"}, exclude_none=True),
         }
         for worker, line in sorted(one.parts.items())
     }

@@ -20,6 +20,8 @@ class Member:
     """Samples of a step that it takes beyond its share, because it is early."""
 
     local_steps: int = 0
+    staleness: float | None = None
+    """Mean delay of its gradients, in updates."""
 
     samples_per_second: float | None = None
     compute_seconds: float = 0.0

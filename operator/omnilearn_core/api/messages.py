@@ -178,6 +178,13 @@ class WorkerReport(ApiModel):
     local_steps: Share = 0
     """Steps that it took between the last two merges, on its own or with its group, if the strategy has merges."""
 
+    staleness: Annotated[float, Field(ge=0, le=2**53)] | None = None
+    """Mean delay of its gradients since the last report: updates between handing out their parameters and applying
+    them; none if the strategy has no server, or no gradient was taken."""
+
+    most_stale: Number = 0
+    """The largest of these delays."""
+
     in_pieces: bool = True
     """Its share may be computed in small pieces: nothing in the model looks at a batch as a whole."""
 

@@ -99,6 +99,9 @@ class MemberStatus(ApiModel):
     local_steps: Step | None = None
     """Steps that it takes between two merges, on its own or with its group, where the strategy has merges."""
 
+    staleness: Rate | None = None
+    """Mean number of updates between handing out parameters to it and applying its gradient, if there is a server."""
+
 
 class DecisionStatus(ApiModel):
     """One decision of the control law."""

@@ -20,6 +20,7 @@ class StrategyType(StrEnum):
     SYNCHRONOUS = "Synchronous"
     LOCAL_SGD = "LocalSGD"
     HIERARCHICAL = "Hierarchical"
+    ASYNCHRONOUS = "Asynchronous"
 
 
 class LocalSteps(StrEnum):
@@ -143,13 +144,56 @@ class Hierarchical(ApiModel):
     what is merged is older; never more than the present interval."""
 
 
+class Staleness(StrEnum):
+    """What becomes of a gradient that was computed with older parameters than the server's."""
+
+    UNBOUNDED = "Unbounded"
+    BOUNDED = "Bounded"
+    DELAY_ADAPTIVE = "DelayAdaptive"
+    RINGMASTER = "Ringmaster"
+    RINGLEADER = "Ringleader"
+    RENNALA = "Rennala"
+
+    @property
+    def has_bound(self) -> bool:
+        """True if `bound` says something about it."""
+        return self in (Staleness.BOUNDED, Staleness.RINGMASTER, Staleness.RENNALA)
+
+
+class GradientType(StrEnum):
+    """The numbers that gradients are sent as."""
+
+    FULL = "Full"
+    BFLOAT16 = "BFloat16"
+    FLOAT16 = "Float16"
+
+
+class Asynchronous(ApiModel):
+    """Options of Asynchronous."""
+
+    staleness: Staleness = Staleness.UNBOUNDED
+    """What becomes of a gradient whose delay (updates since its parameters were handed out) is d. Unbounded: it is
+    applied. Bounded: no d is above bound, because whoever is ahead waits. DelayAdaptive: the more d exceeds the number
+    of workers, the shorter is its step. Ringmaster: it is discarded if d is not below bound. Ringleader: updates use
+    the newest gradients of all workers, in two phases. Rennala: an update is the mean of bound gradients with d = 0."""
+
+    bound: Annotated[int, Field(ge=1, le=1000000)] | None = None
+    """The number of Bounded, Ringmaster and Rennala. Left out: as many as there are members. For Bounded, less than the
+    members but one counts as that: anything lower would leave workers idle."""
+
+    gradients: GradientType = GradientType.FULL
+    """The numbers that gradients are sent as; parameters are always sent in full. BFloat16 and Float16 halve what is
+    sent, and Float16 loses what is below 6e-8."""
+
+
 class Strategy(ApiModel):
     """How the workers cooperate."""
 
     type: StrategyType = StrategyType.SYNCHRONOUS
     """Synchronous: every step is one global batch, computed by all members together. LocalSGD: every worker takes
     steps of its own, and after a global batch their models are merged. Hierarchical: the workers of a group train in
-    step, the models of the groups are merged every few steps and meanwhile they go on, as in DASO. Cannot be
+    step, the models of the groups are merged every few steps and meanwhile they go on, as in DASO. Asynchronous: the
+    first worker is also a server, which applies the workers' gradients as they come, so that nobody waits. Cannot be
     changed."""
 
     local_sgd: Annotated[LocalSGD | None, Field(alias="localSGD")] = None
@@ -157,6 +201,9 @@ class Strategy(ApiModel):
 
     hierarchical: Hierarchical | None = None
     """Options of Hierarchical. Cannot be changed."""
+
+    asynchronous: Asynchronous | None = None
+    """Options of Asynchronous. Cannot be changed."""
 
     @property
     def local(self) -> LocalSGD:

@@ -13,8 +13,9 @@ from omnilearn_runtime.managed import Managed
 from .hierarchical import HierarchicalLearner
 from .learner import DivergedError, Learner
 from .local import LocalLearner
+from .remote import RemoteLearner
 
-__all__ = ["DivergedError", "Learner", "learner_of"]
+__all__ = ["DivergedError", "Learner", "RemoteLearner", "learner_of"]
 
 
 def learner_of(welcome: Welcome | None, managed: Managed) -> Learner:
@@ -27,3 +28,5 @@ def learner_of(welcome: Welcome | None, managed: Managed) -> Learner:
             return LocalLearner(managed, strategy.local)
         case StrategyType.HIERARCHICAL:
             return HierarchicalLearner(managed, strategy.in_groups)
+        case StrategyType.ASYNCHRONOUS:
+            return RemoteLearner(managed)

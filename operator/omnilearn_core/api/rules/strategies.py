@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnilearn_core.api.job import JobSpec, OmniLearnJob
-from omnilearn_core.api.strategy import LOCAL_BATCH, Hierarchical, Strategy, StrategyType
+from omnilearn_core.api.strategy import LOCAL_BATCH, Hierarchical, Staleness, Strategy, StrategyType
 
 from .numbers import MOST as _MOST
 from .rule import Rule, Values
@@ -27,6 +27,17 @@ def _interval_beyond_most(options: Hierarchical) -> Values | None:
 
 def _wait_beyond_most(options: Hierarchical) -> Values | None:
     return (options.wait, options.max_interval) if options.wait > options.max_interval else None
+
+
+def _foreign_asynchronous(strategy: Strategy) -> Values | None:
+    foreign = strategy.asynchronous and strategy.type is not StrategyType.ASYNCHRONOUS
+    return (str(strategy.type),) if foreign else None
+
+
+def _unused_bound(strategy: Strategy) -> Values | None:
+    options = strategy.asynchronous
+    unused = options is not None and options.bound is not None and not options.staleness.has_bound
+    return (str(options.staleness),) if options is not None and unused else None
 
 
 def _no_whole_steps(spec: JobSpec) -> Values | None:
@@ -70,6 +81,11 @@ def _unchanged(options: str) -> str:
     )
 
 
+def _asynchronous_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
+    before, after = old.spec.strategy, new.spec.strategy
+    return () if before.type == after.type and before.asynchronous != after.asynchronous else None
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         at="spec.strategy",
@@ -78,6 +94,26 @@ RULES: tuple[Rule, ...] = (
         cel=f"!has(self.localSGD) || self.type == '{StrategyType.LOCAL_SGD}'",
         values=("self.type",),
         broken=_foreign_options,
+    ),
+    Rule(
+        at="spec.strategy",
+        field="asynchronous",
+        sentence="asynchronous has options, but the type of the strategy is %s: set type to Asynchronous, or remove"
+        " them",
+        cel=f"!has(self.asynchronous) || self.type == '{StrategyType.ASYNCHRONOUS}'",
+        values=("self.type",),
+        broken=_foreign_asynchronous,
+    ),
+    Rule(
+        at="spec.strategy",
+        field="asynchronous.bound",
+        sentence="asynchronous.bound is set, but %s has no bound: remove it, or set staleness to "
+        + ", ".join(kind for kind in Staleness if kind.has_bound),
+        cel="!has(self.asynchronous) || !has(self.asynchronous.bound) || self.asynchronous.staleness in ["
+        + ", ".join(f"'{kind}'" for kind in Staleness if kind.has_bound)
+        + "]",
+        values=("self.asynchronous.staleness",),
+        broken=_unused_bound,
     ),
     Rule(
         at="spec",
@@ -158,6 +194,15 @@ RULES: tuple[Rule, ...] = (
         cel=_unchanged("hierarchical"),
         values=(),
         broken=_group_options_changed,
+        on_change=True,
+    ),
+    Rule(
+        at="spec",
+        field="strategy.asynchronous",
+        sentence="strategy.asynchronous cannot change in a job that exists: create another job",
+        cel=_unchanged("asynchronous"),
+        values=(),
+        broken=_asynchronous_changed,
         on_change=True,
     ),
 )
