@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import yaml
@@ -55,9 +55,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - every option is an argument
     fixed: Annotated[float, typer.Option(min=0.0, max=0.95, help="Fixed cost, part of a balanced step.")] = 0.1,
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Noise of a control window.")] = 0.03,
     reduction_ms: Annotated[float, typer.Option(min=0.0, max=1e9, help="Time of the gradient reduction.")] = 0.0,
-    model_mb: Annotated[
-        float | None, typer.Option(min=0.001, max=1e7, help="Megabytes of the model: compares the strategies, too.")
-    ] = None,
+    model_mb: Annotated[float | None, typer.Option(min=0.001, max=1e7, help="Model: compares strategies.")] = None,
     megabits: Annotated[float, typer.Option(min=0.001, max=1e7, help="Network, megabits/s of each worker.")] = 1000.0,
     latency_ms: Annotated[float, typer.Option(min=0.0, max=1e6, help="Network, latency of a message.")] = 0.5,
     steps: Annotated[int, typer.Option(min=1, max=1_000_000, help="Steps to simulate.")] = 400,
@@ -69,38 +67,37 @@ def simulate(  # noqa: PLR0913, PLR0917 - every option is an argument
     try:
         job = the_job(file)
         assumed = whatif.Assumptions(
-            speeds=options.amounts(speeds, float, "--speeds"),
-            add=options.amounts(add, int, "--add"),
-            fixed_share=fixed,
-            noise=noise,
-            steps=steps,
-            reduction_seconds=reduction_ms / 1000.0,
-            seed=seed,
+            options.amounts(speeds, float, "--speeds"), options.amounts(add, int, "--add"),
+            fixed, noise, steps, reduction_ms / 1000.0, seed,
             slow=[options.factor(text, "--slow") for text in slow or ()],
             resize=[options.factor(text, "--resize") for text in resize or ()],
             lose=[options.moment(text, "--lose") for text in lose or ()],
             join=[options.moment(text, "--join") for text in join or ()],
-        )
+        )  # fmt: skip
         scenario = whatif.scenario_of(job, assumed)
         comparison = simulation.compare(scenario, law or job.spec.batch.law)
-        found = [] if model_mb is None else strategies.compared(job, scenario, model_mb, megabits, latency_ms)
+        found = strategies.compared(job, scenario, model_mb, megabits, latency_ms)
     except (BadJobError, whatif.BadAssumptionError, ImpossibleSplitError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(code=1) from None
+    _present(comparison, found, whatif.notes(job, assumed, scenario), plot, json_file)
+
+
+def _present(
+    comparison: simulation.Comparison,
+    found: strategies.Compared,
+    notes: list[str],
+    plot: Path | None,
+    file: Path | None,
+) -> None:
+    """Print what was found; write the picture and the figures where asked."""
     console = Console(width=None if sys.stdout.isatty() else 110)
     simulation.show(comparison, console)
-    if found:
-        console.print(strategies.table_of(found, str(job.spec.strategy.type)))
-    for note in whatif.notes(job, assumed, scenario):
+    if found.estimates:
+        console.print(strategies.table_of(found))
+    for note in notes:
         console.print(note, soft_wrap=True)
     figures = simulation.as_json(comparison) | {"strategies": strategies.as_json(found)}
-    _write(console, comparison, figures, plot, json_file)
-
-
-def _write(
-    console: Console, comparison: simulation.Comparison, figures: dict[str, Any], plot: Path | None, file: Path | None
-) -> None:
-    """Write the picture and the figures where asked."""
     try:
         if plot:
             from . import pictures  # noqa: PLC0415 - matplotlib takes seconds to import, and few commands draw
