@@ -29,7 +29,7 @@ from .goals import Verdict
 from .reporters import Everybody
 from .scale import gone
 from .serving import pin
-from .subject import Subject, in_phase, jobs_in
+from .subject import Subject, in_phase, jobs_in, series_of_jobs
 
 NAMESPACE = "omnilearn-churn"
 WORKERS, WAVE = 2, 50
@@ -142,7 +142,7 @@ async def _rest(subject: Measured, session: ClientSession) -> Figures:
         "threads": numbers.get("omnilearn_threads", 0.0),
         "files": numbers.get("process_open_fds", 0.0),
         "series": float(len(numbers)),
-        "of_jobs": float(sum("job=" in name for name in numbers)),
+        "of_jobs": float(series_of_jobs(numbers)),
     }
 
 

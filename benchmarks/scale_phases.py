@@ -18,7 +18,7 @@ from . import fakes
 from .cluster_api import Cluster
 from .coordinator import percentiles
 from .reporters import Everybody
-from .subject import Subject, calls_in, cpu_of_programs, in_phase, jobs_in, now, writes_in
+from .subject import Subject, calls_in, cpu_of_programs, in_phase, jobs_in, now, series_of_jobs, writes_in
 
 _PROGRAMS = ("kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager", "kwok")
 _SAMPLE_SECONDS, _LOOK_SECONDS, _SAY_SECONDS = 2.0, 0.5, 15.0
@@ -225,6 +225,6 @@ class Stage:
         self.phases["delete"] = {
             "forgotten_seconds": forgotten,
             "gone_seconds": now() - began,
-            "series_of_jobs": sum("job=" in name for name in series),
+            "series_of_jobs": series_of_jobs(series),
             "tasks": numbers.get("omnilearn_tasks", 0.0),
         }

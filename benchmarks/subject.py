@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +64,11 @@ def cpu_of_programs(programs: tuple[str, ...]) -> dict[tuple[str, int], float]:
                 fields = rest.split()
                 found[program, int(each.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
     return found
+
+
+def series_of_jobs(names: Iterable[str]) -> int:
+    """Return how many series name a job; those of requests that belong to none have an empty name there."""
+    return sum('job="' in name and 'job=""' not in name for name in names)
 
 
 def numbers_in(text: str) -> dict[str, float]:

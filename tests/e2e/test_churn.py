@@ -1,4 +1,4 @@
-"""Hundreds of jobs that come and go: nothing of them is left in the operator. kwok plays their pods."""
+"""Many jobs that come and go: nothing of them is left in the operator. kwok plays their pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .conftest import openly
 from .install import SYSTEM
 from .kube import Kube
 
-_CYCLES = 300
+_CYCLES = 150
 
 
 class Installed:
