@@ -93,6 +93,9 @@ class Book:
     let_go: frozenset[str] = frozenset()
     """Pods, by UID, that this operator has deleted: their end is nobody's failure and no preemption."""
 
+    replaced: frozenset[str] = frozenset()
+    """Workers whose pod of a former template this operator has deleted, and who have not trained since."""
+
     last_failure: str = ""
     late_failure: str = ""
     """What a worker did that failed after all samples were committed."""
@@ -153,6 +156,10 @@ class Book:
         known = frozenset(there)
         delays = {uid: delay for uid, delay in self.delays.items() if uid in known}
         return replace(self, let_go=(self.let_go | frozenset(uids)) & known, delays=delays)
+
+    def replacing(self, workers: Iterable[str], away: Collection[str]) -> Book:
+        """Return the book with workers that get another template; of earlier ones, those stay that are ``away``."""
+        return replace(self, replaced=(self.replaced & frozenset(away)) | frozenset(workers))
 
     def _with_failure(self, ending: Ending) -> Book:
         verdict = self.verdict

@@ -49,6 +49,9 @@ class Standing:
     pauses: tuple[tuple[str, datetime], ...] = ()
     """Workers whose next attempt has to wait, and until when."""
 
+    rollout: str = ""
+    """How far another template has come; nothing if all pods are of the newest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -169,14 +172,19 @@ def _ready(job: OmniLearnJob, standing: Standing) -> Fact:
     if standing.refused:
         return Fact(False, Reason.POD_REFUSED, f"the API server does not take the pod now: {standing.refused}")
     why = f"{standing.members} of the {job.spec.fewest} workers that are needed train"
-    return Fact(False, Reason.WAITING_FOR_WORKERS, why + _trouble(standing))
+    held = f"; {standing.rollout}" if standing.rollout else ""
+    return Fact(False, Reason.WAITING_FOR_WORKERS, why + _trouble(standing) + held)
 
 
 def _degraded(job: OmniLearnJob, standing: Standing, *, ready: bool) -> Fact:
-    if not ready or standing.finishing or standing.members >= job.spec.most:
+    if not ready or standing.finishing:
         return Fact(False, Reason.ENOUGH_WORKERS if ready else Reason.WAITING_FOR_WORKERS)
-    why = f"{standing.members} of the {job.spec.most} workers that are wanted train"
-    return Fact(True, Reason.FEWER_WORKERS_THAN_WANTED, why + _why_not(standing))
+    fewer = ""
+    if standing.members < job.spec.most:
+        fewer = f"{standing.members} of the {job.spec.most} workers that are wanted train" + _why_not(standing)
+    if standing.rollout:
+        return Fact(True, Reason.ROLLING_OUT, "; ".join(filter(None, (standing.rollout, fewer))))
+    return Fact(True, Reason.FEWER_WORKERS_THAN_WANTED, fewer) if fewer else Fact(False, Reason.ENOUGH_WORKERS)
 
 
 def _why_not(standing: Standing) -> str:

@@ -14,13 +14,14 @@ from omnilearn_core.api.job import CleanPods, GangScheduler, OmniLearnJob
 from omnilearn_core.api.names import ConditionType, Reason
 from omnilearn_core.api.status import ConditionStatus, JobStatus
 
-from . import delays, notes, verdicts
+from . import delays, notes, rollouts, verdicts
 from .book import OBJECTS, Book
 from .conditions import Facts, Standing, facts_of
 from .hiring import Hiring, due, hire
 from .manifests.pods import template_hash
 from .notes import Note
 from .observed import Assigned, Pod
+from .rollouts import Crew
 from .roster import roster
 from .status import Seen, due_in, member_count, members_in, status_of
 from .workforce import Create, Delete, Workforce, staff
@@ -82,13 +83,14 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     book = book.meeting(wanted, [pod.worker for pod in seen.pods if pod.uid not in counted])
     work = staff(job, wanted, seen.pods, counted, finished=over, attempts=book.attempts)
     book = book.letting_go(_let_go(seen, wanted), (pod.uid for pod in seen.pods)).counting(work.endings, seen.now)
-    facts = facts_of(job, _standing(seen, book, work.create))
+    crew = rollouts.crew_of(seen, book, wanted, work.outdated)
+    facts = facts_of(job, _standing(seen, book, work, crew))
     ended = any(facts[kind].holds for kind in (ConditionType.COMPLETE, ConditionType.FAILED) if kind in facts)
-    training = {member.worker for member in members}
-    hiring = Hiring() if over or ended else hire(seen, book, work, training, steady=training >= set(wanted))
-    delete = (*_to_delete(seen, work, over=over, ended=ended), *hiring.replace)
+    hiring = Hiring() if over or ended else hire(seen, book, work, crew)
+    delete = (*_to_delete(seen, work, over=over, ended=ended), *(goes for goes, _ in hiring.replace))
     told = [each for each in work.endings if each.pod.uid not in book.let_go]
     book = book.letting_go((each.uid for each in delete), (pod.uid for pod in seen.pods))
+    book = book.replacing((comes.name for _, comes in hiring.replace), crew.wanted - crew.training)
     annotate = () if ended else _annotations(seen, book, authorities)
     decision = Decision(
         book=replace(book, annotated=seen.now) if annotate else book,
@@ -128,9 +130,9 @@ def _with_start(seen: Seen, book: Book) -> Book:
     return replace(book, started=seen.now) if committed and book.started is None else book
 
 
-def _standing(seen: Seen, book: Book, to_come: Sequence[Create]) -> Standing:
+def _standing(seen: Seen, book: Book, work: Workforce, crew: Crew) -> Standing:
     verdict = book.verdict
-    pauses = [(create.name, due(create, seen, book)) for create in to_come]
+    pauses = [(create.name, due(create, seen, book)) for create in work.create]
     hashes = [template_hash(group) for group in seen.job.spec.workers]
     checks = [check for name, check in book.checks.items() if name in hashes or name == OBJECTS]
     return Standing(
@@ -147,6 +149,7 @@ def _standing(seen: Seen, book: Book, to_come: Sequence[Create]) -> Standing:
         bad_template=next((each.invalid for each in checks if each.invalid), ""),
         refused=next((each.refused for each in checks if each.refused), ""),
         pauses=tuple((name, until) for name, until in pauses if until > seen.now),
+        rollout=rollouts.sentence(seen.job, crew, work.outdated),
     )
 
 

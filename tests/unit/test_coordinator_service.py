@@ -203,7 +203,7 @@ def test_stopping_closes_connections_without_a_goodbye() -> None:
 
 def test_a_port_that_is_taken_is_told_by_an_error() -> None:
     async def scene(site: Site) -> None:
-        with pytest.raises(OSError, match="(?i)address already in use"):
+        with pytest.raises(OSError, match=r"(?i)address already in use"):
             await Coordinator(TWO, site.tokens).start("127.0.0.1", site.port)
 
     serve(TWO, scene)
