@@ -133,8 +133,10 @@ def _with_start(seen: Seen, book: Book) -> Book:
 def _standing(seen: Seen, book: Book, work: Workforce, crew: Crew) -> Standing:
     verdict = book.verdict
     pauses = [(create.name, due(create, seen, book)) for create in work.create]
-    hashes = [template_hash(group) for group in seen.job.spec.workers]
-    checks = [check for name, check in book.checks.items() if name in hashes or name == OBJECTS]
+    asked = [*work.create, *(comes for _, comes in work.outdated)]
+    # What was said of a pod that nobody wants any more is no news.
+    hashes = {template_hash(create.worker.group) for create in asked} | ({OBJECTS} if asked else set())
+    checks = [check for name, check in book.checks.items() if name in hashes]
     return Standing(
         now=seen.now,
         since=_since(seen, book),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from decisions import book_of, condition, look, reasons, said
+from decisions import HASH, book_of, condition, look, reasons, said
 from omnilearn_coordinator.view import JobView
 from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_operator.book import Check
@@ -206,3 +206,29 @@ def test_a_rollout_is_told_once_with_how_far_it_is() -> None:
     later, comes = NOW + timedelta(seconds=9), pod(0, attempt=1, template=NEW)
     then = look(changed_job(3), comes, pod(1), pod(2), view=view_of([member(1), member(2)]), book=book, now=later)
     assert (reasons(then), said(then, "Degraded")[:8]) == ([], "2 of 3 p")
+
+
+def test_a_bad_new_template_is_told_while_everybody_trains() -> None:
+    both = view_of([member(0), member(1)])
+    for check, reason in ((Check(invalid="no such field"), "BadTemplate"), (Check(refused="quota"), "PodRefused")):
+        decision = look(changed_job(), pod(0), pod(1), view=both, checks={NEW: check})
+        assert (condition(decision, "Ready"), condition(decision, "Degraded")) == (
+            ("True", "EnoughWorkers"),
+            ("True", reason),
+        )
+        assert reason in reasons(decision)
+        assert "2 of 2 pods are of a former template" in said(decision, "Degraded")
+
+
+def test_what_was_said_of_a_pod_that_nobody_wants_any_more_is_not_told() -> None:
+    decision = look(job_of(1), pod(0), view=view_of([member(0)]), checks={HASH: Check(refused="quota")})
+    assert condition(decision, "Degraded") == ("False", "EnoughWorkers")
+
+
+def test_a_bad_template_of_one_group_does_not_hold_up_another_once_the_job_has_begun() -> None:
+    first, bad = job_of(2).spec.workers[0].to_manifest(), changed_job(1).spec.workers[0].to_manifest()
+    job = job_of(workers=[first, bad | {"name": "b"}])
+    checks = {HASH: Check(), NEW: Check(invalid="no such field")}
+    lost = look(job, pod(0), view=view_of([member(0)]), checks=checks, started=CREATED)
+    assert [each.name for each in lost.create] == ["job-a-1"]
+    assert look(job, pod(0), checks=checks).create == ()
