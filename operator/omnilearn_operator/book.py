@@ -74,7 +74,7 @@ class Book:
     """What was written last may or may not be there: the answer was an error."""
 
     written: datetime | None = None
-    """When that was."""
+    """When that was, or was tried."""
 
     failures: int = 0
     preemptions: int = 0

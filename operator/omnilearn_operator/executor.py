@@ -54,7 +54,7 @@ class Executor:
             except ApiError as error:
                 # It may be written all the same: the next one says everything.
                 errors.append(error)
-                book = replace(book, unsure=True)
+                book = replace(book, written=now, unsure=True)
         for note in decision.tell:
             logger.info("%s: %s: %s", key, note.reason, note.message)
             self._recorder.record(job, note)

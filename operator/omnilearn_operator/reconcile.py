@@ -212,13 +212,13 @@ def _shares(view: JobView | None) -> dict[tuple[str, int], Assigned]:
 def _writing(decision: Decision, seen: Seen, facts: Facts) -> Decision:
     book = decision.book
     status = status_of(seen, book, facts)
-    wait = 0.0 if book.unsure else due_in(book.status, status, book.written, seen)
+    wait = due_in(book.status, status, book.written, seen, unsure=book.unsure)
     if wait is None:
         return decision
-    # Which attempts have ended is known to whoever comes next before there are others.
-    urgent = bool(decision.create) and status.attempts != book.status.attempts
-    if wait > 0 and not urgent:
-        return replace(decision, again=min(decision.again, wait))
+    if wait > 0:
+        # Which attempts have ended is known to whoever comes next before there are others.
+        ahead = status.attempts != book.status.attempts
+        return replace(decision, create=() if ahead else decision.create, again=min(decision.again, wait))
     return replace(decision, status=status, tell=(*decision.tell, *notes.of_facts(book.status, facts)))
 
 

@@ -209,3 +209,10 @@ def test_what_an_earlier_job_of_the_same_name_has_left_is_waited_for() -> None:
 def test_a_pod_of_somebody_else_that_is_about_to_go_is_waited_for() -> None:
     api = owned("Pod", "job-a-0-0", deletionTimestamp="2026-11-16T10:00:00Z")
     assert perform(look(job_of(1)), api, replicas=1).checks[HASH].refused == "the Pod job-a-0-0 is about to go"
+
+
+def test_a_status_that_was_not_taken_is_not_tried_again_within_a_second() -> None:
+    api = MemoryApi()
+    api.answers["status", "OmniLearnJob"] = ApiError(500, "InternalError", "no")
+    book = perform(look(job_of(1)), api, replicas=1)
+    assert (book.unsure, book.written) == (True, NOW)
