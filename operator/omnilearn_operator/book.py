@@ -119,6 +119,11 @@ class Book:
     settled: int = 0
     """The plan of which was last told that it has settled."""
 
+    skipped: int = 0
+    """How many steps were skipped when that was last told."""
+
+    skipped_told: datetime | None = None
+
     def is_counted(self, worker: str, attempt: int) -> bool:
         """Tell whether the end of an attempt was counted."""
         return attempt <= self.attempts.get(worker, -1)

@@ -104,7 +104,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
         coordinate=not (ended or job.spec.suspend) or any(pod.running for pod in seen.pods),
         again=min(_RESYNC_SECONDS, hiring.again, delays.next_question(seen.pods, book, seen.now) or _RESYNC_SECONDS),
     )
-    return _expiring(_settling(_writing(decision, seen, facts), seen), seen)
+    return _expiring(_skipping(_settling(_writing(decision, seen, facts), seen), seen), seen)
 
 
 def _speeds(members: Sequence[MemberView], book: Book) -> dict[str, float]:
@@ -233,6 +233,21 @@ def _settling(decision: Decision, seen: Seen) -> Decision:
     shares = ", ".join(f"{each.worker} {each.share}" for each in members_in(view)[:8])
     note = Note(Reason.CONVERGED, f"the shares have settled: {shares}; imbalance {100 * view.imbalance:.0f} %")
     return replace(decision, book=replace(book, settled=view.plan), tell=(*decision.tell, note))
+
+
+def _skipping(decision: Decision, seen: Seen) -> Decision:
+    """Return the decision with the news that steps were skipped, if there are more of them: now and then."""
+    view, book = seen.view, decision.book
+    if view is None or view.step == 0 or view.skipped == book.skipped:
+        return decision
+    if view.skipped < book.skipped:  # it has gone back to a checkpoint
+        return replace(decision, book=replace(book, skipped=view.skipped))
+    if book.skipped_told is not None and (seen.now - book.skipped_told).total_seconds() < seen.pace.plans:
+        return decision
+    count = "1 step was" if view.skipped == 1 else f"{view.skipped} steps were"
+    note = Note(Reason.STEP_SKIPPED, f"{count} skipped so far: the gradient was not finite", warning=True)
+    told = replace(book, skipped=view.skipped, skipped_told=seen.now)
+    return replace(decision, book=told, tell=(*decision.tell, note))
 
 
 def _expiring(decision: Decision, seen: Seen) -> Decision:

@@ -216,3 +216,22 @@ def test_a_status_that_was_not_taken_is_not_tried_again_within_a_second() -> Non
     api.answers["status", "OmniLearnJob"] = ApiError(500, "InternalError", "no")
     book = perform(look(job_of(1)), api, replicas=1)
     assert (book.unsure, book.written) == (True, NOW)
+
+
+# Gradients
+
+
+def test_skipped_steps_are_told_when_there_are_more_of_them_and_not_all_the_time() -> None:
+    def later(before: Decision, seconds: float, skipped: int) -> Decision:
+        now = NOW + timedelta(seconds=seconds)
+        return look(job_of(1), pod(), view=view_of([member()], skipped=skipped), book=before.book, now=now)
+
+    first = look(job_of(1), pod(), view=view_of([member()], skipped=1))
+    assert [each.message for each in first.tell if each.reason == "StepSkipped"] == [
+        "1 step was skipped so far: the gradient was not finite"
+    ]
+    soon, then = later(first, 5, 3), later(first, 30, 4)
+    assert ["StepSkipped" in reasons(each) for each in (soon, then, later(then, 60, 4))] == [False, True, False]
+    back = later(then, 60, 2)
+    assert "StepSkipped" not in reasons(back)
+    assert "StepSkipped" in reasons(later(back, 90, 3))

@@ -116,6 +116,7 @@ class Reason(StrEnum):
     WORKER_OUT_OF_MEMORY = "WorkerOutOfMemory"
     COORDINATOR_ADOPTED = "CoordinatorAdopted"
     REGROUPED = "Regrouped"
+    STEP_SKIPPED = "StepSkipped"
     CONVERGED = "Converged"
 
 
