@@ -40,5 +40,10 @@ def condition(decision: Decision, kind: str) -> tuple[str, str]:
     return str(found.status), found.reason
 
 
+def said(decision: Decision, kind: str) -> str:
+    assert decision.status is not None
+    return next(each.message for each in decision.status.conditions if each.type == kind)
+
+
 def reasons(decision: Decision) -> list[str]:
     return [str(note.reason) for note in decision.tell]

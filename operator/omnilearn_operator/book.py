@@ -74,7 +74,7 @@ class Book:
     """What was written last may or may not be there: the answer was an error."""
 
     written: datetime | None = None
-    """When that was."""
+    """When that was, or was tried."""
 
     failures: int = 0
     preemptions: int = 0
@@ -92,6 +92,9 @@ class Book:
 
     let_go: frozenset[str] = frozenset()
     """Pods, by UID, that this operator has deleted: their end is nobody's failure and no preemption."""
+
+    replaced: frozenset[str] = frozenset()
+    """Workers whose pod of a former template this operator has deleted, and who have not trained since."""
 
     last_failure: str = ""
     late_failure: str = ""
@@ -115,6 +118,11 @@ class Book:
 
     settled: int = 0
     """The plan of which was last told that it has settled."""
+
+    skipped: int = 0
+    """How many steps were skipped when that was last told."""
+
+    skipped_told: datetime | None = None
 
     def is_counted(self, worker: str, attempt: int) -> bool:
         """Tell whether the end of an attempt was counted."""
@@ -153,6 +161,10 @@ class Book:
         known = frozenset(there)
         delays = {uid: delay for uid, delay in self.delays.items() if uid in known}
         return replace(self, let_go=(self.let_go | frozenset(uids)) & known, delays=delays)
+
+    def replacing(self, workers: Iterable[str], away: Collection[str]) -> Book:
+        """Return the book with workers that get another template; of earlier ones, those stay that are ``away``."""
+        return replace(self, replaced=(self.replaced & frozenset(away)) | frozenset(workers))
 
     def _with_failure(self, ending: Ending) -> Book:
         verdict = self.verdict

@@ -49,6 +49,9 @@ class Standing:
     pauses: tuple[tuple[str, datetime], ...] = ()
     """Workers whose next attempt has to wait, and until when."""
 
+    rollout: str = ""
+    """How far another template has come; nothing if all pods are of the newest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -164,19 +167,37 @@ def _ready(job: OmniLearnJob, standing: Standing) -> Fact:
         return Fact(True, Reason.ENOUGH_WORKERS, "all samples are committed, the workers are about to end")
     if standing.members >= job.spec.fewest:
         return Fact(True, Reason.ENOUGH_WORKERS, f"{standing.members} workers train")
-    if standing.bad_template:
-        return Fact(False, Reason.BAD_TEMPLATE, f"the API server does not take the pod: {standing.bad_template}")
-    if standing.refused:
-        return Fact(False, Reason.POD_REFUSED, f"the API server does not take the pod now: {standing.refused}")
+    untaken = _untaken(standing)
+    if untaken is not None:
+        return Fact(False, *untaken)
     why = f"{standing.members} of the {job.spec.fewest} workers that are needed train"
-    return Fact(False, Reason.WAITING_FOR_WORKERS, why + _trouble(standing))
+    held = f"; {standing.rollout}" if standing.rollout else ""
+    return Fact(False, Reason.WAITING_FOR_WORKERS, why + _trouble(standing) + held)
 
 
 def _degraded(job: OmniLearnJob, standing: Standing, *, ready: bool) -> Fact:
-    if not ready or standing.finishing or standing.members >= job.spec.most:
+    if not ready or standing.finishing:
         return Fact(False, Reason.ENOUGH_WORKERS if ready else Reason.WAITING_FOR_WORKERS)
-    why = f"{standing.members} of the {job.spec.most} workers that are wanted train"
-    return Fact(True, Reason.FEWER_WORKERS_THAN_WANTED, why + _why_not(standing))
+    fewer = ""
+    if standing.members < job.spec.most:
+        fewer = f"{standing.members} of the {job.spec.most} workers that are wanted train"
+    untaken = _untaken(standing)
+    if untaken is not None:
+        reason, why = untaken
+        return Fact(True, reason, "; ".join(filter(None, (fewer, why, standing.rollout))))
+    fewer += _trouble(standing) if fewer else ""
+    if standing.rollout:
+        return Fact(True, Reason.ROLLING_OUT, "; ".join(filter(None, (standing.rollout, fewer))))
+    return Fact(True, Reason.FEWER_WORKERS_THAN_WANTED, fewer) if fewer else Fact(False, Reason.ENOUGH_WORKERS)
+
+
+def _untaken(standing: Standing) -> tuple[Reason, str] | None:
+    """Say that the API server does not take a pod that is wanted, for good or for the time being."""
+    if standing.bad_template:
+        return Reason.BAD_TEMPLATE, f"the API server does not take the pod: {standing.bad_template}"
+    if standing.refused:
+        return Reason.POD_REFUSED, f"the API server does not take the pod now: {standing.refused}"
+    return None
 
 
 def _why_not(standing: Standing) -> str:

@@ -19,6 +19,7 @@ from .manifests.network import network_policy_of, service_of
 from .manifests.place import Place
 from .manifests.pods import pod_of, template_hash
 from .observed import Pod
+from .ownership import objection
 from .reconcile import Annotate, Decision
 from .recorder import Recorder
 from .registry import Key, Registry
@@ -53,7 +54,7 @@ class Executor:
             except ApiError as error:
                 # It may be written all the same: the next one says everything.
                 errors.append(error)
-                book = replace(book, unsure=True)
+                book = replace(book, written=now, unsure=True)
         for note in decision.tell:
             logger.info("%s: %s: %s", key, note.reason, note.message)
             self._recorder.record(job, note)
@@ -129,9 +130,8 @@ class Executor:
             if not error.conflict:
                 raise
             found = await self._api.get(kind, metadata["namespace"], metadata["name"], manifest["apiVersion"])
-            if not _belongs(found, job):
-                why = f"there is a {kind} {metadata['name']} of somebody else: rename the job"
-                raise ApiError(error.status, error.reason, why) from None
+            if (whose := objection(found, job)) is not None:
+                raise whose from None
             await self._api.apply(manifest)
 
     async def _make_group(self, group: Manifest, job: OmniLearnJob) -> None:
@@ -139,7 +139,7 @@ class Executor:
             await self._make(group, job)
         except ApiError as error:
             why = missing_sentence(job) if error.missing else forbidden_sentence(job) if error.refused else ""
-            raise ApiError(error.status, error.reason, why or error.sentence) from None
+            raise ApiError(error.status, error.reason, why or error.sentence, error.retry_after) from None
 
     async def _try(
         self, key: Key, job: OmniLearnJob, create: Create, now: datetime, *, dry_run: bool = False
@@ -158,19 +158,24 @@ class Executor:
             except ApiError as error:
                 if not error.conflict:
                     return {hash_: _check_of(error, now)}
-                if not dry_run:
-                    await self._find(key, pod["metadata"]["name"])
-                return {hash_: Check()} if dry_run else {}
+                whose = await self._find(key, job, pod["metadata"]["name"])
+                return {hash_: _check_of(whose, now)} if whose is not None else {hash_: Check()} if dry_run else {}
         if not dry_run:
             self._registry.see_pod(made)
         return {hash_: Check()}
 
-    async def _find(self, key: Key, name: str) -> None:
-        """Take in a pod that is there already: the answer to its creation was lost, and no watch has told of it yet."""
+    async def _find(self, key: Key, job: OmniLearnJob, name: str) -> ApiError | None:
+        """Take in a pod that is there already: the answer to its creation was lost, and no watch has told of it yet.
+
+        Returns what is to be said if it is not the job's.
+        """
         try:
-            self._registry.see_pod(await self._api.get("Pod", key.namespace, name))
+            found = await self._api.get("Pod", key.namespace, name)
         except ApiError as error:
             logger.info("%s: %s is not seen yet: %s", key, name, error.sentence)
+            return None
+        self._registry.see_pod(found)
+        return objection(found, job)
 
     async def _delete(self, key: Key, delete: Delete) -> None:
         async with self._places:
@@ -204,13 +209,9 @@ async def _all(doing: Iterable[Awaitable[None]]) -> list[ApiError]:
     return [end for end in ends if isinstance(end, ApiError)]
 
 
-def _belongs(found: Manifest, job: OmniLearnJob) -> bool:
-    owners = found.get("metadata", {}).get("ownerReferences", [])
-    return any(owner.get("uid") == job.metadata.uid for owner in owners)
-
-
 def _check_of(error: ApiError, now: datetime) -> Check:
     """Return what an answer says of a template: that it is bad (policies may change), or that it is not taken now."""
     if error.invalid:
         return Check(invalid=error.sentence, again=now + timedelta(seconds=_INVALID_SECONDS))
-    return Check(refused=error.sentence, again=now + timedelta(seconds=_REFUSED_SECONDS))
+    seconds = (error.retry_after if error.conflict else 0.0) or _REFUSED_SECONDS
+    return Check(refused=error.sentence, again=now + timedelta(seconds=seconds))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from .book import OBJECTS, Book, Check
 from .manifests.pods import template_hash
 from .observed import Pod
+from .rollouts import Crew, next_to_go
 from .status import Seen
 from .workforce import Create, Delete, Workforce
 
@@ -23,18 +24,17 @@ class Hiring:
     """One for each template that nothing is known of."""
 
     create: tuple[Create, ...] = ()
-    replace: tuple[Delete, ...] = ()
-    """Pods of a former template that go now."""
+    replace: tuple[tuple[Delete, Create], ...] = ()
+    """Pods of a former template that go now, each with what takes its place."""
 
     again: float = _LONGEST_SECONDS
 
 
-def hire(seen: Seen, book: Book, work: Workforce, members: Collection[str], *, steady: bool) -> Hiring:
+def hire(seen: Seen, book: Book, work: Workforce, crew: Crew) -> Hiring:
     """Decide which pods are tried, created and replaced.
 
-    Nothing is created before all templates were tried, nor while one of them is bad. A template that is refused for
-    the time being does not hold up the others. A new template is rolled out pod by pod, each when the job is
-    ``steady``: everybody who is wanted trains. Who is no member has nothing to lose and is replaced at once.
+    Nothing is created before all templates were tried; nor, before the first step, while one of them is bad. Later, and
+    where one is refused for the time being, it does not hold up the others.
     """
     hashes = {group.name: template_hash(group) for group in seen.job.spec.workers}
     asked = [*work.create, *(successor for _, successor in work.outdated)]
@@ -49,20 +49,17 @@ def hire(seen: Seen, book: Book, work: Workforce, members: Collection[str], *, s
         if check is None or check.due(seen.now):
             unknown.setdefault(hash_, create)
     again = _next_check(checks, seen.now)
-    if unknown or any(check is not None and check.invalid for check in checks.values()):
+    bad = any(check is not None and check.invalid for check in checks.values())
+    if unknown or (bad and book.started is None):
         return Hiring(check=tuple(unknown.values()), again=again)
-    good = {hash_ for hash_, check in checks.items() if check is not None and not check.refused}
-    waits = [
-        (create, (due(create, seen, book) - seen.now).total_seconds())
-        for create in work.create
-        if hashes[create.worker.group.name] in good
-    ]
-    rolled = [(goes, comes) for goes, comes in work.outdated if hashes[comes.worker.group.name] in good]
-    idle = [goes for goes, comes in rolled if comes.name not in members]
-    busy = [goes for goes, comes in rolled if comes.name in members]
+    good = {hash_ for hash_, check in checks.items() if check is not None and check.good}
+    taken = [create for create in work.create if hashes[create.worker.group.name] in good]
+    waits = [(create, (due(create, seen, book) - seen.now).total_seconds()) for create in taken]
+    outdated = [pair for pair in work.outdated if hashes[pair[1].worker.group.name] in good]
+    refused = {create.name for create in work.create} - {create.name for create in taken}
     return Hiring(
         create=tuple(create for create, wait in waits if wait <= 0),
-        replace=(*idle, *(busy[:1] if steady and not work.create else ())),
+        replace=tuple(next_to_go(seen, book, crew, outdated, refused)),
         again=min([again, *(wait for _, wait in waits if wait > 0)]),
     )
 

@@ -70,6 +70,7 @@ def of_facts(before: JobStatus, facts: Facts) -> list[Note]:
         was_true, reason = known.get(str(kind), (False, ""))
         grave = kind is ConditionType.FAILED or fact.reason in (Reason.BAD_TEMPLATE, Reason.POD_REFUSED)
         news = fact.holds and not was_true
-        if (news and kind is not ConditionType.DEGRADED) or (grave and reason != fact.reason):
+        worth = grave or fact.reason == Reason.ROLLING_OUT
+        if (news and kind is not ConditionType.DEGRADED) or (worth and reason != fact.reason):
             told.append(Note(fact.reason, fact.message[:_LONGEST], grave))
     return told

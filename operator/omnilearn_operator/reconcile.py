@@ -14,13 +14,14 @@ from omnilearn_core.api.job import CleanPods, GangScheduler, OmniLearnJob
 from omnilearn_core.api.names import ConditionType, Reason
 from omnilearn_core.api.status import ConditionStatus, JobStatus
 
-from . import delays, notes, verdicts
+from . import delays, notes, rollouts, verdicts
 from .book import OBJECTS, Book
 from .conditions import Facts, Standing, facts_of
 from .hiring import Hiring, due, hire
 from .manifests.pods import template_hash
 from .notes import Note
 from .observed import Assigned, Pod
+from .rollouts import Crew
 from .roster import roster
 from .status import Seen, due_in, member_count, members_in, status_of
 from .workforce import Create, Delete, Workforce, staff
@@ -82,14 +83,15 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     book = book.meeting(wanted, [pod.worker for pod in seen.pods if pod.uid not in counted])
     work = staff(job, wanted, seen.pods, counted, finished=over, attempts=book.attempts)
     book = book.letting_go(_let_go(seen, wanted), (pod.uid for pod in seen.pods)).counting(work.endings, seen.now)
-    facts = facts_of(job, _standing(seen, book, work.create))
+    crew = rollouts.crew_of(seen, book, wanted, work.outdated)
+    facts = facts_of(job, _standing(seen, book, work, crew))
     ended = any(facts[kind].holds for kind in (ConditionType.COMPLETE, ConditionType.FAILED) if kind in facts)
-    training = {member.worker for member in members}
-    hiring = Hiring() if over or ended else hire(seen, book, work, training, steady=training >= set(wanted))
-    delete = (*_to_delete(seen, work, over=over, ended=ended), *hiring.replace)
+    hiring = Hiring() if over or ended else hire(seen, book, work, crew)
+    delete = (*_to_delete(seen, work, over=over, ended=ended), *(goes for goes, _ in hiring.replace))
     told = [each for each in work.endings if each.pod.uid not in book.let_go]
     book = book.letting_go((each.uid for each in delete), (pod.uid for pod in seen.pods))
     question = delays.next_question(seen.pods, book, seen.now, seen.pace.start)
+    book = book.replacing((comes.name for _, comes in hiring.replace), crew.wanted - crew.training)
     annotate = () if ended else _annotations(seen, book, authorities)
     decision = Decision(
         book=replace(book, annotated=seen.now) if annotate else book,
@@ -103,7 +105,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
         coordinate=not (ended or job.spec.suspend) or any(pod.running for pod in seen.pods),
         again=min(_RESYNC_SECONDS, hiring.again, question or _RESYNC_SECONDS),
     )
-    return _expiring(_settling(_writing(decision, seen, facts), seen), seen)
+    return _expiring(_skipping(_settling(_writing(decision, seen, facts), seen), seen), seen)
 
 
 def _speeds(members: Sequence[MemberView], book: Book) -> dict[str, float]:
@@ -129,11 +131,13 @@ def _with_start(seen: Seen, book: Book) -> Book:
     return replace(book, started=seen.now) if committed and book.started is None else book
 
 
-def _standing(seen: Seen, book: Book, to_come: Sequence[Create]) -> Standing:
+def _standing(seen: Seen, book: Book, work: Workforce, crew: Crew) -> Standing:
     verdict = book.verdict
-    pauses = [(create.name, due(create, seen, book)) for create in to_come]
-    hashes = [template_hash(group) for group in seen.job.spec.workers]
-    checks = [check for name, check in book.checks.items() if name in hashes or name == OBJECTS]
+    pauses = [(create.name, due(create, seen, book)) for create in work.create]
+    asked = [*work.create, *(comes for _, comes in work.outdated)]
+    # What was said of a pod that nobody wants any more is no news.
+    hashes = {template_hash(create.worker.group) for create in asked} | ({OBJECTS} if asked else set())
+    checks = [check for name, check in book.checks.items() if name in hashes]
     return Standing(
         now=seen.now,
         since=_since(seen, book),
@@ -148,6 +152,7 @@ def _standing(seen: Seen, book: Book, to_come: Sequence[Create]) -> Standing:
         bad_template=next((each.invalid for each in checks if each.invalid), ""),
         refused=next((each.refused for each in checks if each.refused), ""),
         pauses=tuple((name, until) for name, until in pauses if until > seen.now),
+        rollout=rollouts.sentence(seen.job, crew, work.outdated),
     )
 
 
@@ -208,13 +213,13 @@ def _shares(view: JobView | None) -> dict[tuple[str, int], Assigned]:
 def _writing(decision: Decision, seen: Seen, facts: Facts) -> Decision:
     book = decision.book
     status = status_of(seen, book, facts)
-    wait = 0.0 if book.unsure else due_in(book.status, status, book.written, seen)
+    wait = due_in(book.status, status, book.written, seen, unsure=book.unsure)
     if wait is None:
         return decision
-    # Which attempts have ended is known to whoever comes next before there are others.
-    urgent = bool(decision.create) and status.attempts != book.status.attempts
-    if wait > 0 and not urgent:
-        return replace(decision, again=min(decision.again, wait))
+    if wait > 0:
+        # Which attempts have ended is known to whoever comes next before there are others.
+        ahead = status.attempts != book.status.attempts
+        return replace(decision, create=() if ahead else decision.create, again=min(decision.again, wait))
     return replace(decision, status=status, tell=(*decision.tell, *notes.of_facts(book.status, facts)))
 
 
@@ -229,6 +234,21 @@ def _settling(decision: Decision, seen: Seen) -> Decision:
     shares = ", ".join(f"{each.worker} {each.share}" for each in members_in(view)[:8])
     note = Note(Reason.CONVERGED, f"the shares have settled: {shares}; imbalance {100 * view.imbalance:.0f} %")
     return replace(decision, book=replace(book, settled=view.plan), tell=(*decision.tell, note))
+
+
+def _skipping(decision: Decision, seen: Seen) -> Decision:
+    """Return the decision with the news that steps were skipped, if there are more of them: now and then."""
+    view, book = seen.view, decision.book
+    if view is None or view.step == 0 or view.skipped == book.skipped:
+        return decision
+    if view.skipped < book.skipped:  # it has gone back to a checkpoint
+        return replace(decision, book=replace(book, skipped=view.skipped))
+    if book.skipped_told is not None and (seen.now - book.skipped_told).total_seconds() < seen.pace.plans:
+        return decision
+    count = "1 step was" if view.skipped == 1 else f"{view.skipped} steps were"
+    note = Note(Reason.STEP_SKIPPED, f"{count} skipped so far: the gradient was not finite", warning=True)
+    told = replace(book, skipped=view.skipped, skipped_told=seen.now)
+    return replace(decision, book=told, tell=(*decision.tell, note))
 
 
 def _expiring(decision: Decision, seen: Seen) -> Decision:

@@ -81,11 +81,14 @@ def member_count(seen: Seen, book: Book) -> int:
     return counts.members if fresh and unheard and counts is not None else len(members_in(seen.view))
 
 
-def due_in(before: JobStatus, after: JobStatus, written: datetime | None, seen: Seen) -> float | None:
-    """Return in how many seconds a status should be written; None if there is nothing new in it."""
-    if before == after:
+def due_in(before: JobStatus, after: JobStatus, written: datetime | None, seen: Seen, *, unsure: bool) -> float | None:
+    """Return in how many seconds a status should be written; None if there is nothing new in it.
+
+    Never more than one a second, whatever has happened; ``unsure`` if the last one may not have arrived.
+    """
+    if before == after and not unsure:
         return None
-    news = any(getattr(before, name) != getattr(after, name) for name in _NEWS)
+    news = unsure or any(getattr(before, name) != getattr(after, name) for name in _NEWS)
     pause = _NEWS_SECONDS if news else seen.pace.status
     return 0.0 if written is None else max(0.0, pause - (seen.now - written).total_seconds())
 

@@ -15,6 +15,9 @@ from .endings import Ending, ending_of, memory_bound_after, pause_after
 from .manifests.pods import Worker, template_hash
 from .observed import Pod
 
+# Of each worker, so many ended pods stay for their logs: as many as make the longest pause before its next attempt.
+_MOST_ENDED = 7
+
 
 @dataclass(frozen=True, slots=True)
 class Create:
@@ -72,6 +75,8 @@ def staff(
     fatal = job.spec.restart.fail_on_exit_codes or ()
     news = [ending_of(pod, finished=finished, fatal=fatal) for pod in pods if pod.over and pod.uid not in counted]
     create, delete, outdated = [], _unwanted(pods, wanted, finished=finished), []
+    for own in by_worker.values():
+        delete += _too_many([pod for pod in own if pod.ended is not None and pod.uid in counted])
     hashes = {group.name: template_hash(group) for group in job.spec.workers}
     for name, worker in wanted.items():
         own = by_worker.get(name, [])
@@ -96,5 +101,11 @@ def _next(name: str, worker: Worker, own: Sequence[Pod], known: int, hash_: str)
 
 def _unwanted(pods: Sequence[Pod], wanted: Mapping[str, Worker], *, finished: bool) -> list[Delete]:
     why = "the job has ended" if finished else "the worker is no longer wanted"
-    # What has ended stays for its log, until the job goes.
+    # What has ended stays for its log.
     return [Delete(pod.name, pod.uid, why) for pod in pods if pod.worker not in wanted and not pod.over]
+
+
+def _too_many(ended: Sequence[Pod]) -> list[Delete]:
+    """Return which of a worker's ended pods go, in the order of their attempts."""
+    goes = [pod for pod in ended[:-_MOST_ENDED] if not pod.leaving]
+    return [Delete(pod.name, pod.uid, "newer attempts have ended since") for pod in goes]

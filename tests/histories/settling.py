@@ -60,7 +60,9 @@ def _not_well(job: OmniLearnJob, live: list[Manifest]) -> str:
     for pod in live:
         if not runs(pod) or has_ended(pod):
             return f"{pod['metadata']['name']} does not run"
-        if pod["metadata"]["annotations"][names.TEMPLATE_HASH_ANNOTATION] not in hashes:
+        # Where the job needs everybody, a pod that trains is kept.
+        former = pod["metadata"]["annotations"][names.TEMPLATE_HASH_ANNOTATION] not in hashes
+        if former and job.spec.most > job.spec.fewest:
             return f"{pod['metadata']['name']} is of a former template"
     return ""
 

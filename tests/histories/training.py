@@ -88,6 +88,11 @@ class Coordinating:
     def __init__(self, scripts: Scripts, looks: Callable[[Key], None], tell: Callable[[Key, Happening], None]) -> None:
         self._scripts, self._looks, self._tell = scripts, looks, tell
         self._running: dict[Key, _Running] = {}
+        self.shown: dict[Key, dict[str, int]] = {}
+        """The members that were shown last, each with its attempt."""
+
+        self.trained: dict[str, dict[str, int]] = {}
+        """The newest attempt of each worker that was ever shown as a member, by the job's UID."""
 
     async def ensure(self, key: Key, job: OmniLearnJob) -> None:
         known = self._running.get(key)
@@ -108,6 +113,7 @@ class Coordinating:
         self._looks(key)
         running = self._running.get(key)
         if running is None:
+            self.shown.pop(key, None)
             return None
         uid = running.job.metadata.uid or ""
         script, members = self._scripts.of(uid), self._newest(running, uid)
@@ -120,6 +126,8 @@ class Coordinating:
         if enough and there != script.members:
             script.generation, script.members = script.generation + 1, there
         phase = Phase.COMPLETE if running.outcome else Phase.RUNNING if enough else Phase.WAITING
+        self.shown[key] = {worker_of(pod): _attempt(pod) for pod in members} if enough else {}
+        self.trained.setdefault(uid, {}).update(self.shown[key])
         share = running.job.spec.batch.global_ // max(1, len(members))
         return view_of(
             [_member(pod, share) for pod in members] if enough else [],

@@ -11,15 +11,17 @@ from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_core.api.status import JobStatus, WorkerCounts
 from omnilearn_operator.api import Manifest
 from omnilearn_operator.manifests.pods import template_hash
+from omnilearn_operator.registry import Key
 
 from .front import Line
 from .nodes import Cause, Nodes
 from .operators import Operator
-from .store import Change, owner_of, uid_of, worker_of
+from .store import NAMESPACE, Change, owner_of, uid_of, worker_of
 from .training import Scripts
 
 _LARGEST_STATUS = 64 * 1024
 _ENDS = ("Complete", "Failed")
+_ROLLED = "another template"
 
 
 class Witness(logging.Handler):
@@ -37,6 +39,9 @@ class Witness(logging.Handler):
         self._versions: dict[str, dict[int, OmniLearnJob]] = {}
         self._names: set[tuple[str, str]] = set()
         self._statuses: dict[str, JobStatus] = {}
+        self._rolled: dict[Operator, dict[tuple[str, str], tuple[int, int]]] = {}
+        """Of each operator, whom it has given another template while they ran: the attempt, and the spec's version."""
+
         self._store.listeners.append(self._heard)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -87,8 +92,11 @@ class Witness(logging.Handler):
 
     def _deleted(self, operator: Operator, pod: Manifest) -> None:
         uid, name, worker = owner_of(pod), pod["metadata"]["name"], worker_of(pod)
-        if self._nodes.is_well(pod) and not self._reasons(operator, pod, uid, worker):
+        reasons = self._reasons(operator, pod, uid, worker) if self._nodes.is_well(pod) else ["over"]
+        if not reasons:
             self.violations.append(f"{name} is deleted for no reason that is true")
+        if reasons == [_ROLLED]:
+            self._check_rollout(operator, pod, uid, worker)
         self._nodes.causes.setdefault(uid_of(pod), Cause.LET_GO)
 
     def _reasons(self, operator: Operator, pod: Manifest, uid: str, worker: str) -> list[str]:
@@ -100,12 +108,46 @@ class Witness(logging.Handler):
             found.append("not wanted")
         hash_ = pod["metadata"]["annotations"][names.TEMPLATE_HASH_ANNOTATION]
         if any(template_hash(each) != hash_ for job in jobs for each in job.spec.workers if each.name == group):
-            found.append("another template")
+            found.append(_ROLLED)
         if any(_attempt(each) > _attempt(pod) for each in self._store.pods(uid) if worker_of(each) == worker):
             found.append("replaced")
         if self._has_ended(uid) or self._is_ending(uid, jobs):
             found.append("ended")
         return found
+
+    def _check_rollout(self, operator: Operator, pod: Manifest, uid: str, worker: str) -> None:
+        """Check that one goes at a time of those that run, once there is a model to lose, and that enough are left."""
+        jobs, name = self._believed(operator, uid), pod["metadata"]["name"]
+        shown = operator.coordinating.shown.get(Key(NAMESPACE, jobs[0].metadata.name), {})
+        trained = operator.coordinating.trained.get(uid, {})
+        saw = {(each.worker, each.attempt): each for each in operator.saw.get(uid, ()) if not each.over}
+        ran = (worker, _attempt(pod)) in shown.items() or any(
+            each.uid == uid_of(pod) and each.running for each in saw.values()
+        )
+        if not ran or not (trained or self._has_begun(uid)):
+            return
+        rolled = self._rolled.setdefault(operator, {})
+        left = [
+            who
+            for who in shown.items()
+            if who in saw and who[0] != worker and rolled.get((uid, who[0]), (-1, 0))[0] < who[1]
+        ]
+        if len(left) < min(job.spec.fewest for job in jobs):
+            self.violations.append(f"{name} gets another template, and only {left} train")
+        for (job, other), (attempt, version) in rolled.items():
+            if job == uid and other != worker and trained.get(other, -1) <= attempt and not self._moved(uid, version):
+                self.violations.append(f"{name} gets another template before {other} trains again")
+        rolled[uid, worker] = _attempt(pod), operator.known.get(uid, 0)
+
+    def _moved(self, uid: str, version: int) -> bool:
+        """Tell whether other workers may have been wanted since a version of the spec."""
+        specs = [job.spec for known, job in self._versions[uid].items() if known >= version]
+        wanted = {tuple((each.name, each.replicas, each.min_replicas) for each in spec.workers) for spec in specs}
+        return len(wanted) > 1 or any(spec.suspend or spec.most < spec.wanted for spec in specs)
+
+    def _has_begun(self, uid: str) -> bool:
+        status = self._statuses.get(uid)
+        return status is not None and status.start_time is not None
 
     def _has_ended(self, uid: str) -> bool:
         status = self._statuses.get(uid)
@@ -115,6 +157,7 @@ class Witness(logging.Handler):
         """Tell whether a job has ended, whether or not that could be written."""
         failed = self.count(uid, Cause.FAILED)
         late = self._store.clock.seconds >= min(job.spec.startup_deadline_seconds for job in jobs)
+        late = late and not self._has_begun(uid)
         many = any(failed > job.spec.restart.max_failures for job in jobs)
         return self._scripts.of(uid).released or many or late
 

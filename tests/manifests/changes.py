@@ -10,11 +10,20 @@ from .cases import Change
 _GPU = container(resources={"limits": {"nvidia.com/gpu": 1}})
 _JOB = manifest(workers=[group("a", replicas=3), group("b")], membership={"minWorkers": 2, "maxWorkers": 4})
 _A, _B = _JOB["spec"]["workers"]
+_SAVED = changed(_JOB, "spec.checkpoint", {"claimName": "models"})
 
 
 def _scaled(workers: int, *problems: Problem) -> Change:
     """Return what `kubectl scale --replicas` does."""
     return Change(_JOB, changed(_JOB, "spec.membership.maxWorkers", workers), problems)
+
+
+def _elsewhere(before: str, after: str) -> Problem:
+    return Problem(
+        "spec.checkpoint.claimName",
+        f"checkpoint.claimName cannot change (it is '{before}', not '{after}'): pods that run would save elsewhere than"
+        " those that are to come; create another job",
+    )
 
 
 def _gone(name: str) -> Problem:
@@ -97,6 +106,26 @@ CHANGES: dict[str, Change] = {
     "the same manager": Change(
         changed(_JOB, "spec.managedBy", "example.com/queue"), changed(_JOB, "spec.managedBy", "example.com/queue")
     ),
+    "another claim": Change(
+        _SAVED, changed(_SAVED, "spec.checkpoint.claimName", "others"), (_elsewhere("models", "others"),)
+    ),
+    "a checkpoint that there was not": Change(_JOB, _SAVED, (_elsewhere("", "models"),)),
+    "no checkpoint any more": Change(_SAVED, _JOB, (_elsewhere("models", ""),)),
+    "checkpoints more often": Change(
+        _SAVED, changed(_SAVED, "spec.checkpoint", {"claimName": "models", "everySeconds": 5, "keep": 9})
+    ),
+    "another gang scheduler": Change(
+        _JOB,
+        changed(_JOB, "spec.gangScheduler", "volcano"),
+        (
+            Problem(
+                "spec.gangScheduler",
+                "gangScheduler cannot change (it is none, not volcano): pods that are there have another scheduler;"
+                " create another job",
+            ),
+        ),
+    ),
+    "the gang scheduler written out": Change(_JOB, changed(_JOB, "spec.gangScheduler", "none")),
     "a group removed": Change(_JOB, changed(_JOB, "spec.workers", [{**_A, "replicas": 4}]), (_gone("b"),)),
     "a group renamed": Change(_JOB, changed(_JOB, "spec.workers.0.name", "c"), (_gone("a"),)),
     "another device": Change(

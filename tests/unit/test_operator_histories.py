@@ -92,6 +92,11 @@ class Histories(RuleBasedStateMachine):
 
         self.world.edits(name, change)
 
+    @rule(name=jobs, image=st.sampled_from(["next", "newest"]))
+    def rolls_out(self, name: str, image: str) -> None:
+        self.world.passes(20.0)
+        self.changes_template(name, 0, image)
+
     @rule(number=pods, force=st.booleans(), ended=st.booleans())
     def deletes_pod(self, number: int, force: bool, ended: bool) -> None:
         self.world.deletes_pod(number, force=force, ended=ended)

@@ -213,3 +213,13 @@ def test_a_pod_that_the_operator_has_deleted_counts_as_no_preemption() -> None:
     assert [each.name for each in first.delete] == ["job-a-1-0"]
     second = look(job_of(1), pod(0), pod(1, leaving=True), book=first.book)
     assert (second.book.preemptions, reasons(second)) == (0, [])
+
+
+def test_no_status_is_written_within_a_second_of_another_whatever_has_happened() -> None:
+    lately = NOW - timedelta(seconds=0.4)
+    gone = look(job_of(1), pod(leaving=True), written=lately)
+    assert (gone.status, gone.create, round(gone.again, 3)) == (None, (), 0.6)
+    then = look(job_of(1), pod(leaving=True), book=gone.book, now=NOW + timedelta(seconds=0.6))
+    assert (then.status is not None, [each.attempt for each in then.create]) == (True, [1])
+    unsure = look(job_of(1), pod(), written=lately, unsure=True)
+    assert (unsure.status, round(unsure.again, 3)) == (None, 0.6)

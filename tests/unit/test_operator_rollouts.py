@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
-from decisions import look, reasons
+from decisions import HASH, book_of, condition, look, reasons, said
+from omnilearn_coordinator.view import JobView
 from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_operator.book import Check
 from omnilearn_operator.manifests.pods import template_hash
-from omnilearn_operator.observed import Assigned, Ended
-from operations import NOW, decided, job_of, member, pod, view_of
+from omnilearn_operator.observed import Assigned, Ended, Pod
+from operations import CREATED, NOW, decided, job_of, member, pod, view_of
 
 # A new template
 
 
-def changed_job(replicas: int = 2) -> OmniLearnJob:
+def changed_job(replicas: int = 2, **spec: Any) -> OmniLearnJob:
     template = {"spec": {"containers": [{"name": "trainer", "image": "new"}]}}
-    return job_of(workers=[{"name": "a", "replicas": replicas, "template": template}])
+    return job_of(workers=[{"name": "a", "replicas": replicas, "template": template}], **spec)
 
 
 NEW = template_hash(changed_job().spec.workers[0])
@@ -125,3 +127,108 @@ def test_nothing_has_settled_where_nobody_trains() -> None:
 def test_a_group_is_made_before_a_pod_that_names_it_is_tried() -> None:
     decision = look(job_of(1, gangScheduler="native"), checks={})
     assert (bool(decision.check), decision.apply) == (True, True)
+
+
+# What a rollout must not cost
+
+
+def rolled(*pods: Pod, view: JobView | None, job: OmniLearnJob | None = None, **known: Any) -> list[str]:
+    book = book_of(job or changed_job(3), **{"started": CREATED, "checks": {NEW: Check()}, **known})
+    return [each.name for each in look(job or changed_job(3), *pods, view=view, book=book).delete]
+
+
+def test_pods_that_run_are_kept_while_a_new_coordinator_waits_for_its_workers() -> None:
+    for view in (view_of(), None):
+        assert rolled(pod(0), pod(1), pod(2), view=view) == []
+        assert rolled(pod(0), pod(1), pod(2, running=False), view=view) == ["job-a-2-0"]
+
+
+def test_pods_that_bear_a_share_are_kept_though_no_status_says_that_the_job_has_begun() -> None:
+    bears = pod(0, assigned=Assigned(30, 3, 1))
+    assert rolled(bears, pod(1), pod(2), view=view_of(), started=None) == []
+
+
+def test_before_the_first_step_there_is_nothing_to_lose() -> None:
+    everybody = ["job-a-0-0", "job-a-1-0", "job-a-2-0"]
+    assert rolled(pod(0), pod(1), pod(2), view=view_of(), started=None) == everybody
+
+
+def test_a_rollout_leaves_the_workers_that_the_job_needs_and_says_so() -> None:
+    job = changed_job(2, membership={"minWorkers": 2})
+    both = view_of([member(0), member(1)])
+    decision = look(job, pod(0), pod(1), view=both, checks={NEW: Check()})
+    assert (decision.delete, condition(decision, "Degraded")) == ((), ("True", "RollingOut"))
+    assert "the job needs all 2 workers that train" in said(decision, "Degraded")
+    assert rolled(pod(0, running=False), pod(1), view=view_of(), job=job) == ["job-a-0-0"]
+    waiting = look(job, pod(1), view=view_of(), started=CREATED, checks={NEW: Check()})
+    assert (waiting.delete, "those that run are kept" in said(waiting, "Ready")) == ((), True)
+
+
+def test_a_worker_that_cannot_be_had_does_not_hold_up_a_rollout() -> None:
+    two = view_of([member(0), member(1)])
+    unplaced = pod(2, template=NEW, running=False, stuck="Unschedulable: Insufficient cpu")
+    assert rolled(pod(0), pod(1), unplaced, view=two) == ["job-a-0-0"]
+    assert rolled(pod(0), pod(1), replace(unplaced, stuck=""), view=two) == []
+
+
+def test_a_template_that_does_not_come_up_costs_one_worker() -> None:
+    first = look(changed_job(3), pod(0), pod(1), pod(2), view=view_of(map(member, range(3))), checks={NEW: Check()})
+    broken = pod(0, attempt=1, template=NEW, running=False, stuck="ErrImagePull: no such image")
+    then = look(changed_job(3), broken, pod(1), pod(2), view=view_of([member(1), member(2)]), book=first.book)
+    assert [each.delete for each in (first, then)] == [first.delete[:1], ()]
+
+
+def test_a_pod_that_was_told_to_go_does_not_count_before_the_watch_says_so() -> None:
+    everybody = view_of(map(member, range(3)))
+    first = look(changed_job(3), pod(0), pod(1), pod(2), view=everybody, checks={NEW: Check()})
+    again = look(changed_job(3), pod(0), pod(1), pod(2), view=everybody, book=first.book)
+    comes = pod(0, attempt=1, template=NEW, running=False)
+    stale = look(changed_job(3), comes, pod(1), pod(2), view=everybody, book=first.book)
+    assert [again.delete, stale.delete] == [first.delete, ()]
+
+
+def test_a_worker_that_runs_but_does_not_train_goes_before_those_that_do() -> None:
+    assert rolled(pod(0), pod(1), pod(2), view=view_of([member(0), member(1)])) == ["job-a-2-0"]
+
+
+def test_who_is_let_go_by_the_spec_does_not_count_as_left() -> None:
+    job = changed_job(3, membership={"minWorkers": 2, "maxWorkers": 2})
+    assert len(rolled(pod(0), pod(1), pod(2), view=view_of(map(member, range(3))), job=job)) == 1
+
+
+def test_a_rollout_is_told_once_with_how_far_it_is() -> None:
+    everybody = view_of(map(member, range(3)))
+    first = look(changed_job(3), pod(0), pod(1), pod(2), view=everybody, checks={NEW: Check()})
+    assert reasons(first) == ["EnoughWorkers", "RollingOut"]
+    assert said(first, "Degraded").startswith("3 of 3 pods are of a former template: they are replaced one by one")
+    assert first.status is not None
+    book = replace(first.book, status=first.status, written=NOW)
+    later, comes = NOW + timedelta(seconds=9), pod(0, attempt=1, template=NEW)
+    then = look(changed_job(3), comes, pod(1), pod(2), view=view_of([member(1), member(2)]), book=book, now=later)
+    assert (reasons(then), said(then, "Degraded")[:8]) == ([], "2 of 3 p")
+
+
+def test_a_bad_new_template_is_told_while_everybody_trains() -> None:
+    both = view_of([member(0), member(1)])
+    for check, reason in ((Check(invalid="no such field"), "BadTemplate"), (Check(refused="quota"), "PodRefused")):
+        decision = look(changed_job(), pod(0), pod(1), view=both, checks={NEW: check})
+        assert (condition(decision, "Ready"), condition(decision, "Degraded")) == (
+            ("True", "EnoughWorkers"),
+            ("True", reason),
+        )
+        assert reason in reasons(decision)
+        assert "2 of 2 pods are of a former template" in said(decision, "Degraded")
+
+
+def test_what_was_said_of_a_pod_that_nobody_wants_any_more_is_not_told() -> None:
+    decision = look(job_of(1), pod(0), view=view_of([member(0)]), checks={HASH: Check(refused="quota")})
+    assert condition(decision, "Degraded") == ("False", "EnoughWorkers")
+
+
+def test_a_bad_template_of_one_group_does_not_hold_up_another_once_the_job_has_begun() -> None:
+    first, bad = job_of(2).spec.workers[0].to_manifest(), changed_job(1).spec.workers[0].to_manifest()
+    job = job_of(workers=[first, bad | {"name": "b"}])
+    checks = {HASH: Check(), NEW: Check(invalid="no such field")}
+    lost = look(job, pod(0), view=view_of([member(0)]), checks=checks, started=CREATED)
+    assert [each.name for each in lost.create] == ["job-a-1"]
+    assert look(job, pod(0), checks=checks).create == ()

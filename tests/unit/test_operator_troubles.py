@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from decisions import book_of, condition, look, reasons
+from decisions import HASH, book_of, condition, look, reasons
 from omnilearn_core.api.status import JobStatus
-from omnilearn_operator.book import Delay
+from omnilearn_operator.api import ApiError
+from omnilearn_operator.book import OBJECTS, Book, Delay
 from omnilearn_operator.delays import reason_in
 from omnilearn_operator.executor import Executor
 from omnilearn_operator.manifests.place import Place
@@ -22,9 +24,10 @@ KILLED = Ended(137, "OOMKilled", at=NOW - timedelta(seconds=5))
 KEY = Key("team", "job")
 
 
-def perform(decision: Decision, api: MemoryApi, **spec: Any) -> None:
+def perform(decision: Decision, api: MemoryApi, **spec: Any) -> Book:
     executor = Executor(api, Registry(), Recorder(api), lambda _: Place("wss://here", "ca"))
-    asyncio.run(executor.perform(KEY, job_of(**spec), decision, NOW))
+    book, _ = asyncio.run(executor.perform(KEY, job_of(**spec), decision, NOW))
+    return book
 
 
 # Memory
@@ -166,3 +169,69 @@ def test_only_the_very_job_that_has_ended_is_deleted() -> None:
     api, job = MemoryApi(), job_of(1, ttlSecondsAfterFinished=0)
     perform(look(job, book=book_of(job, status=ended(1))), api)
     assert api.did("delete", "OmniLearnJob") == ["job"]
+
+
+# Names that are taken
+
+
+def owned(kind: str, name: str, *owners: dict[str, str], **metadata: str) -> MemoryApi:
+    api = MemoryApi()
+    api.objects[kind, name] = {"kind": kind, "metadata": {"name": name, "ownerReferences": list(owners), **metadata}}
+    return api
+
+
+FORMER = {"kind": "OmniLearnJob", "name": "job", "uid": "earlier"}
+
+
+def test_a_pod_of_somebody_else_is_told_and_not_tried_all_the_time() -> None:
+    api = owned("Pod", "job-a-0-0", {"kind": "ReplicaSet", "name": "web", "uid": "other"})
+    check = perform(look(job_of(1)), api, replicas=1).checks[HASH]
+    assert check.refused == "there is a Pod job-a-0-0 of somebody else: rename the job"
+    assert check.again == NOW + timedelta(seconds=10)
+    assert look(job_of(1), checks={HASH: check}).create == ()
+    api.answers["try", "Pod"] = ApiError(409, "AlreadyExists", "job-a-0-0 is there already")
+    due = look(job_of(1), checks={HASH: replace(check, again=NOW)})
+    assert perform(due, api, replicas=1).checks[HASH] == check
+
+
+def test_a_pod_of_our_own_whose_creation_was_not_answered_is_taken_in() -> None:
+    api = owned("Pod", "job-a-0-0", {"kind": "OmniLearnJob", "name": "job", "uid": "job-uid"})
+    assert perform(look(job_of(1)), api, replicas=1).checks[HASH].good
+
+
+def test_what_an_earlier_job_of_the_same_name_has_left_is_waited_for() -> None:
+    for kind, name, check in (("Service", "job", OBJECTS), ("Pod", "job-a-0-0", HASH)):
+        found = perform(look(job_of(1)), owned(kind, name, FORMER), replicas=1).checks[check]
+        assert found.refused == f"the {kind} {name} of an earlier job of this name is being cleaned up"
+        assert found.again == NOW + timedelta(seconds=1.5)
+
+
+def test_a_pod_of_somebody_else_that_is_about_to_go_is_waited_for() -> None:
+    api = owned("Pod", "job-a-0-0", deletionTimestamp="2026-11-16T10:00:00Z")
+    assert perform(look(job_of(1)), api, replicas=1).checks[HASH].refused == "the Pod job-a-0-0 is about to go"
+
+
+def test_a_status_that_was_not_taken_is_not_tried_again_within_a_second() -> None:
+    api = MemoryApi()
+    api.answers["status", "OmniLearnJob"] = ApiError(500, "InternalError", "no")
+    book = perform(look(job_of(1)), api, replicas=1)
+    assert (book.unsure, book.written) == (True, NOW)
+
+
+# Gradients
+
+
+def test_skipped_steps_are_told_when_there_are_more_of_them_and_not_all_the_time() -> None:
+    def later(before: Decision, seconds: float, skipped: int) -> Decision:
+        now = NOW + timedelta(seconds=seconds)
+        return look(job_of(1), pod(), view=view_of([member()], skipped=skipped), book=before.book, now=now)
+
+    first = look(job_of(1), pod(), view=view_of([member()], skipped=1))
+    assert [each.message for each in first.tell if each.reason == "StepSkipped"] == [
+        "1 step was skipped so far: the gradient was not finite"
+    ]
+    soon, then = later(first, 5, 3), later(first, 30, 4)
+    assert ["StepSkipped" in reasons(each) for each in (soon, then, later(then, 60, 4))] == [False, True, False]
+    back = later(then, 60, 2)
+    assert "StepSkipped" not in reasons(back)
+    assert "StepSkipped" in reasons(later(back, 90, 3))

@@ -241,3 +241,17 @@ def test_a_pod_that_failed_as_a_whole_has_ended() -> None:
     seen = pod_from(manifest(None, phase="Failed", reason="Evicted", message="low on memory"))
     assert seen is not None
     assert seen.ended == Ended(-1, "Evicted", "low on memory")
+
+
+def test_of_a_worker_the_newest_ended_pods_stay_and_its_pause_stays_the_longest() -> None:
+    ended = [pod(0, attempt, running=False, alive=False, ended=Ended(143)) for attempt in range(10)]
+    counted = frozenset(each.uid for each in ended)
+    work = decide(JOB, *ended, pod(1), counted=counted)
+    assert deleted(work) == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
+    assert decide(JOB, *ended[3:], pod(1), counted=counted).create[0].after == 60.0
+    assert deleted(decide(JOB, *ended, pod(1), counted=counted - {"uid-0-1"})) == ["job-a-0-0", "job-a-0-2"]
+
+
+def test_ended_pods_of_a_worker_that_is_not_wanted_any_more_are_not_kept_without_a_limit_either() -> None:
+    ended = [pod(5, attempt, running=False, ended=Ended(143)) for attempt in range(8)]
+    assert deleted(decide(JOB, *ended, counted=frozenset(each.uid for each in ended))) == ["job-a-5-0"]

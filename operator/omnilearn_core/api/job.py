@@ -131,13 +131,13 @@ class Checkpoint(ApiModel):
     """Where and how often the model is saved."""
 
     claim_name: Annotated[str, Field(min_length=1, max_length=253)]
-    """PersistentVolumeClaim to save to."""
+    """PersistentVolumeClaim to save to. Cannot be changed."""
 
     every_seconds: Seconds = 60
-    """How often to save."""
+    """How often to save. A change holds for pods that are created from then on."""
 
     keep: Annotated[int, Field(ge=1, le=1000)] = 3
-    """How many of the newest to keep."""
+    """How many of the newest to keep. A change holds for pods that are created from then on."""
 
 
 class JobSpec(ApiModel):
@@ -182,7 +182,8 @@ class JobSpec(ApiModel):
     leaves the job alone. Cannot be changed."""
 
     gang_scheduler: GangScheduler = GangScheduler.NONE
-    """Who places the pods that the job needs all together: none, native, volcano or coscheduling."""
+    """Who places the pods that the job needs all together: none, native, volcano or coscheduling. Cannot
+    be changed."""
 
     @property
     def ours(self) -> bool:

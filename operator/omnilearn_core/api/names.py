@@ -98,6 +98,7 @@ class Reason(StrEnum):
     ENOUGH_WORKERS = "EnoughWorkers"
     WAITING_FOR_WORKERS = "WaitingForWorkers"
     FEWER_WORKERS_THAN_WANTED = "FewerWorkersThanWanted"
+    ROLLING_OUT = "RollingOut"
     ALL_SAMPLES_COMMITTED = "AllSamplesCommitted"
     SUSPENDED_BY_USER = "SuspendedByUser"
     SCRIPT_FAILED = "ScriptFailed"
@@ -115,6 +116,7 @@ class Reason(StrEnum):
     WORKER_OUT_OF_MEMORY = "WorkerOutOfMemory"
     COORDINATOR_ADOPTED = "CoordinatorAdopted"
     REGROUPED = "Regrouped"
+    STEP_SKIPPED = "StepSkipped"
     CONVERGED = "Converged"
 
 

@@ -15,6 +15,20 @@ def _manager(of: str) -> str:
     return f"(has({of}.managedBy) ? {of}.managedBy : '')"
 
 
+def _claim(of: str) -> str:
+    return f"(has({of}.checkpoint) ? {of}.checkpoint.claimName : '')"
+
+
+def _claim_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
+    before, after = ("" if job.spec.checkpoint is None else job.spec.checkpoint.claim_name for job in (old, new))
+    return (before, after) if before != after else None
+
+
+def _gang_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
+    before, after = str(old.spec.gang_scheduler), str(new.spec.gang_scheduler)
+    return (before, after) if before != after else None
+
+
 def _manager_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
     before, after = old.spec.managed_by or "", new.spec.managed_by or ""
     return (before, after) if before != after else None
@@ -69,6 +83,26 @@ RULES: tuple[Rule, ...] = (
         cel=f"{_manager('self')} == {_manager('oldSelf')}",
         values=(_manager("oldSelf"), _manager("self")),
         broken=_manager_changed,
+        on_change=True,
+    ),
+    Rule(
+        at="spec",
+        field="checkpoint.claimName",
+        sentence="checkpoint.claimName cannot change (it is '%s', not '%s'): pods that run would save elsewhere than"
+        " those that are to come; create another job",
+        cel=f"{_claim('self')} == {_claim('oldSelf')}",
+        values=(_claim("oldSelf"), _claim("self")),
+        broken=_claim_changed,
+        on_change=True,
+    ),
+    Rule(
+        at="spec",
+        field="gangScheduler",
+        sentence="gangScheduler cannot change (it is %s, not %s): pods that are there have another scheduler;"
+        " create another job",
+        cel="self.gangScheduler == oldSelf.gangScheduler",
+        values=("oldSelf.gangScheduler", "self.gangScheduler"),
+        broken=_gang_changed,
         on_change=True,
     ),
     Rule(
