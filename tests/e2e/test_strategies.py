@@ -1,0 +1,39 @@
+"""Every example of a strategy trains on pods, by `kubectl apply` of the same file that `omnilearn run` takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from .kube import Kube
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "strategies").glob("*.yaml"))
+_EPOCHS = 3
+_SAMPLES = 1437 * _EPOCHS
+
+
+def shortened(file: Path) -> dict[str, Any]:
+    """Return the job of an example, with fewer epochs."""
+    job: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    for group in job["spec"]["workers"]:
+        for container in group["template"]["spec"]["containers"]:
+            kept = [each for each in container.get("env", []) if each["name"] != "EPOCHS"]
+            container["env"] = [*kept, {"name": "EPOCHS", "value": str(_EPOCHS)}]
+    return job
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_an_example_completes_with_every_sample_counted_once(kube: Kube, file: Path) -> None:
+    job = shortened(file)
+    name = job["metadata"]["name"]
+    kube.apply(job)
+    kube.until("complete", lambda: kube.condition(name, "Complete").get("status") == "True", 240)
+    ends = [pod["status"]["containerStatuses"][0]["state"]["terminated"] for pod in kube.pods(name)]
+    said = [json.loads(each["message"]) for each in ends if each["exitCode"] == 0]
+    assert said
+    assert {(each["lost"], each["doubled"], each["samples"]) for each in said} == {(0, 0, _SAMPLES)}
+    assert len({each["parameterHash"] for each in said}) == 1
