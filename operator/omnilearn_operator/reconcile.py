@@ -23,7 +23,7 @@ from .notes import Note
 from .observed import Assigned, Pod
 from .rollouts import Crew
 from .roster import roster
-from .status import Seen, due_in, member_count, members_in, status_of
+from .status import Seen, due_in, member_count, members_in, status_of, suspended_seconds
 from .workforce import Create, Delete, Workforce, staff
 
 _RESYNC_SECONDS = 45.0
@@ -151,6 +151,7 @@ def _standing(seen: Seen, book: Book, work: Workforce, crew: Crew) -> Standing:
         now=seen.now,
         since=_since(seen, book),
         started=book.started,
+        suspended=suspended_seconds(seen, book),
         members=member_count(seen, book),
         pods=delays.explained(seen.pods, book),
         failures=book.failures,
