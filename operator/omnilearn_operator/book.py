@@ -113,6 +113,9 @@ class Book:
     applied: int | None = None
     """The version of the spec for which Service, NetworkPolicy and PodGroup were applied."""
 
+    applied_at: datetime | None = None
+    """When that was."""
+
     annotated: datetime | None = None
     """When shares were last written to pods."""
 

@@ -27,6 +27,9 @@ class Standing:
     started: datetime | None = None
     """When its first step was committed."""
 
+    suspended: int = 0
+    """How many seconds it was suspended since then."""
+
     members: int = 0
     pods: tuple[Pod, ...] = ()
     failures: int = 0
@@ -152,9 +155,12 @@ def _failure(job: OmniLearnJob, standing: Standing) -> Fact | None:
         if standing.members < spec.fewest and _over(standing.since, spec.startup_deadline_seconds, standing.now):
             why = f"fewer than {spec.fewest} workers were there within {spec.startup_deadline_seconds} s"
             return Fact(True, Reason.STARTUP_DEADLINE_EXCEEDED, f"{why} (startupDeadlineSeconds)" + _why_not(standing))
-    elif spec.active_deadline_seconds and _over(standing.started, spec.active_deadline_seconds, standing.now):
+    elif spec.active_deadline_seconds and _over(
+        standing.started, spec.active_deadline_seconds + standing.suspended, standing.now
+    ):
         why = f"the job was not complete {spec.active_deadline_seconds} s after its first step (activeDeadlineSeconds)"
-        return Fact(True, Reason.ACTIVE_DEADLINE_EXCEEDED, why)
+        paused = f", not counting {standing.suspended} s in which it was suspended" if standing.suspended else ""
+        return Fact(True, Reason.ACTIVE_DEADLINE_EXCEEDED, why + paused)
     return None
 
 

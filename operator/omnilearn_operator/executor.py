@@ -61,7 +61,7 @@ class Executor:
         checks: dict[str, Check] = {}
         if decision.apply:
             checks[OBJECTS] = found = await self._own(job, now)
-            book = replace(book, applied=job.metadata.generation or 0) if found.good else book
+            book = replace(book, applied=job.metadata.generation or 0, applied_at=now) if found.good else book
         ready = checks.get(OBJECTS, Check()).good
         for create in decision.check if ready else ():
             checks |= await self._try(key, job, create, now, dry_run=True)

@@ -15,7 +15,7 @@ from omnilearn_core.api.names import ConditionType, Reason
 from omnilearn_core.api.status import ConditionStatus, JobStatus
 
 from . import delays, notes, rollouts, verdicts
-from .book import OBJECTS, Book
+from .book import OBJECTS, Book, Check
 from .conditions import Facts, Standing, facts_of
 from .hiring import Hiring, due, hire
 from .manifests.pods import template_hash
@@ -23,12 +23,14 @@ from .notes import Note
 from .observed import Assigned, Pod
 from .rollouts import Crew
 from .roster import roster
-from .status import Seen, due_in, member_count, members_in, status_of
+from .status import Seen, due_in, member_count, members_in, status_of, suspended_seconds
 from .workforce import Create, Delete, Workforce, staff
 
 _RESYNC_SECONDS = 45.0
 _SETTLED_SECONDS = 20.0
 _EXPIRE_AGAIN_SECONDS = 5.0
+# A Service or a policy that somebody deletes is missed by nobody at once.
+_RESTORE_RESYNCS = 5
 _FALSE = ConditionStatus.FALSE
 
 
@@ -95,7 +97,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     annotate = () if ended else _annotations(seen, book, authorities)
     decision = Decision(
         book=replace(book, annotated=seen.now) if annotate else book,
-        apply=_needs_objects(job, hiring) and book.applied != (job.metadata.generation or 0),
+        apply=_needs_objects(job, hiring, book) or (not (over or ended) and _may_have_lost_objects(seen, book)),
         check=hiring.check,
         create=hiring.create,
         delete=delete,
@@ -121,9 +123,17 @@ def _let_go(seen: Seen, wanted: Collection[str]) -> list[str]:
     return [pod.uid for pod in goes]
 
 
-def _needs_objects(job: OmniLearnJob, hiring: Hiring) -> bool:
+def _needs_objects(job: OmniLearnJob, hiring: Hiring, book: Book) -> bool:
     """Tell whether Service and others are needed now; a group, before a pod that names it is tried."""
-    return bool(hiring.create or (hiring.check and job.spec.gang_scheduler is not GangScheduler.NONE))
+    needed = hiring.create or (hiring.check and job.spec.gang_scheduler is not GangScheduler.NONE)
+    return bool(needed) and book.applied != (job.metadata.generation or 0)
+
+
+def _may_have_lost_objects(seen: Seen, book: Book) -> bool:
+    """Tell whether it is time to make Service and others as they should be, because nobody watches them."""
+    known = book.checks.get(OBJECTS, Check())
+    late = (seen.now - (book.applied_at or book.since)).total_seconds() >= _RESTORE_RESYNCS * seen.pace.resync
+    return late and (known.good or known.due(seen.now)) and any(not pod.over for pod in seen.pods)
 
 
 def _with_start(seen: Seen, book: Book) -> Book:
@@ -142,6 +152,7 @@ def _standing(seen: Seen, book: Book, work: Workforce, crew: Crew) -> Standing:
         now=seen.now,
         since=_since(seen, book),
         started=book.started,
+        suspended=suspended_seconds(seen, book),
         members=member_count(seen, book),
         pods=delays.explained(seen.pods, book),
         failures=book.failures,

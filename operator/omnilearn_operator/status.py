@@ -10,7 +10,15 @@ from typing import Any
 from omnilearn_coordinator.view import JobView, MemberState, MemberView, Phase
 from omnilearn_core.api import names
 from omnilearn_core.api.job import OmniLearnJob
-from omnilearn_core.api.status import DecisionStatus, JobStatus, MemberStatus, WorkerCounts
+from omnilearn_core.api.names import ConditionType
+from omnilearn_core.api.status import (
+    Condition,
+    ConditionStatus,
+    DecisionStatus,
+    JobStatus,
+    MemberStatus,
+    WorkerCounts,
+)
 
 from .book import Book
 from .conditions import Facts, phase_of, with_times
@@ -54,6 +62,7 @@ def status_of(seen: Seen, book: Book, facts: Facts) -> JobStatus:
         conditions=with_times(facts, before.conditions, job.metadata.generation, now),
         observed_generation=job.metadata.generation,
         start_time=None if book.started is None else book.started.replace(microsecond=0),
+        suspended_seconds=suspended_seconds(seen, book) or None,
         completion_time=before.completion_time
         or (now.replace(microsecond=0) if phase in ("Complete", "Failed") else None),
         workers=_counts(seen, book),
@@ -79,6 +88,19 @@ def member_count(seen: Seen, book: Book) -> int:
     fresh = (seen.now - book.since).total_seconds() < seen.pace.takeover
     unheard = seen.view is None or seen.view.generation is None
     return counts.members if fresh and unheard and counts is not None else len(members_in(seen.view))
+
+
+def suspended_seconds(seen: Seen, book: Book) -> int:
+    """Return how long a job was suspended since its first step; the present time is added when it goes on."""
+    before, so_far = book.status, book.status.suspended_seconds or 0
+    since = next((each.last_transition_time for each in before.conditions if _is_suspended(each)), None)
+    if since is None or book.started is None or seen.job.spec.suspend:
+        return so_far
+    return so_far + max(0, int((seen.now - max(since, book.started)).total_seconds()))
+
+
+def _is_suspended(condition: Condition) -> bool:
+    return condition.type == ConditionType.SUSPENDED and condition.status is ConditionStatus.TRUE
 
 
 def due_in(before: JobStatus, after: JobStatus, written: datetime | None, seen: Seen, *, unsure: bool) -> float | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from decisions import GOOD, HASH, condition, look, reasons
 from omnilearn_coordinator.membership.state import Outcome
 from omnilearn_core.api.status import JobStatus
-from omnilearn_operator.book import Check, opened
+from omnilearn_operator.book import OBJECTS, Check, opened
 from omnilearn_operator.observed import Assigned, Ended
 from omnilearn_operator.reconcile import decide
 from omnilearn_operator.status import Seen
@@ -223,3 +224,14 @@ def test_no_status_is_written_within_a_second_of_another_whatever_has_happened()
     assert (then.status is not None, [each.attempt for each in then.create]) == (True, [1])
     unsure = look(job_of(1), pod(), written=lately, unsure=True)
     assert (unsure.status, round(unsure.again, 3)) == (None, 0.6)
+
+
+def test_service_and_policy_are_restored_after_a_while_whoever_has_deleted_them() -> None:
+    view = view_of([member()])
+    known: dict[str, Any] = {"applied": 1, "applied_at": NOW}
+    later = [look(job_of(1), pod(), view=view, now=NOW + timedelta(seconds=s), **known).apply for s in (299, 300)]
+    assert later == [False, True]
+    refused = {OBJECTS: Check(refused="a policy", again=NOW + timedelta(hours=1))}
+    after = NOW + timedelta(minutes=9)
+    assert not look(job_of(1), pod(), view=view, now=after, checks=refused, **known).apply
+    assert not look(job_of(1, suspend=True), now=after, **known).apply

@@ -12,6 +12,7 @@ from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_operator.book import Check
 from omnilearn_operator.manifests.pods import template_hash
 from omnilearn_operator.observed import Assigned, Ended, Pod
+from omnilearn_operator.reconcile import Decision
 from operations import CREATED, NOW, decided, job_of, member, pod, view_of
 
 # A new template
@@ -56,6 +57,24 @@ def test_a_job_that_was_suspended_for_long_has_its_whole_time_to_start() -> None
     resumed = look(job_of(), book=book, now=NOW + timedelta(hours=2))
     assert resumed.status is not None
     assert resumed.status.phase == "Pending"
+
+
+def test_the_time_in_which_a_job_is_suspended_is_none_of_the_time_that_it_may_run() -> None:
+    def then(before: Decision, minutes: float, *, suspend: bool) -> Decision:
+        job = job_of(1, suspend=suspend, activeDeadlineSeconds=600)
+        book = before.book if before.status is None else replace(before.book, status=before.status, written=None)
+        return look(job, pod(), view=view_of([member()]), book=book, now=NOW + timedelta(minutes=minutes))
+
+    runs = look(job_of(1, activeDeadlineSeconds=600), pod(), view=view_of([member()]))
+    twice = runs
+    for begins, ends in ((2, 62), (64, 124)):
+        twice = then(then(twice, begins, suspend=True), ends, suspend=False)
+    assert twice.status is not None
+    assert (twice.status.phase, twice.status.suspended_seconds) == ("Running", 7200)
+    assert condition(then(twice, 129, suspend=False), "Ready") == ("True", "EnoughWorkers")
+    late = then(twice, 130, suspend=False)
+    assert condition(late, "Failed") == ("True", "ActiveDeadlineExceeded")
+    assert "not counting 7200 s in which it was suspended" in said(late, "Failed")
 
 
 def test_a_pod_that_its_node_did_not_run_is_no_failure_of_the_script() -> None:

@@ -168,7 +168,8 @@ class JobSpec(ApiModel):
     """How long the job may take to get the workers it needs."""
 
     active_deadline_seconds: Seconds | None = None
-    """How long the job may run. Left out: no limit."""
+    """How long the job may run, from its first step and without the time in which it is suspended. Left out: no
+    limit."""
 
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=315360000)] | None = None
     """How long a finished job is kept. Left out: until it is deleted."""

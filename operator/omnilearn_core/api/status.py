@@ -128,6 +128,9 @@ class JobStatus(ApiModel):
     start_time: Time | None = None
     """When the first step was committed."""
 
+    suspended_seconds: Step | None = None
+    """How long the job was suspended since then, all times together; activeDeadlineSeconds does not count them."""
+
     completion_time: Time | None = None
     """When the job ended."""
 
