@@ -97,23 +97,6 @@ def squares(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         return {"sum": (model(x) - y).square().sum()}
 
 
-@pytest.mark.parametrize("left_after", [3, 4, 5, 6, 7])
-def test_a_loop_that_is_left_early_ends_with_equal_members(left_after: int) -> None:
-    def script(session: Session, _: Worker) -> None:
-        model = mlp()
-        session.manage(model, SGD(model.parameters(), lr=0.02, momentum=0.9))
-        for number, (x, y) in enumerate(session.batches(DATASET), 1):
-            session.step(loss_of(model, x, y))
-            if number == left_after:
-                break
-
-    workers = play(script, "aab")
-    values(workers)
-    ended = [each.session._rounds for each in workers if each.session is not None]
-    assert {each.progress.step for each in ended} == {left_after // 3 * 3}
-    assert len({each.learner.managed.parameter_hash() for each in ended}) == 1
-
-
 @pytest.mark.parametrize("steps", [3, 4, 5])
 def test_so_many_steps_are_taken_as_were_asked_for(steps: int) -> None:
     def script(session: Session, _: Worker) -> Tensor:
