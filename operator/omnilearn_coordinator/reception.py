@@ -19,6 +19,7 @@ _MOST_WAITING = 1024
 # When an operator is replaced, all workers of all jobs come at once. They are let in a few at a time, first come, first
 # served: if thousands were greeted at once, each would take so long that it has given up before it is its turn.
 _BACKLOG, _AT_ONCE = 4096, 16
+_LAST_TURNS = 8
 
 Count = Callable[[Refusal, str], None]
 """What is told of a refusal."""
@@ -55,7 +56,13 @@ class Visitor(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Forget somebody who is gone."""
         self._reception.leave(self)
+        self._reception.here.discard(self)
         super().connection_lost(exc)
+
+    def hang_up(self) -> None:
+        """Cut the connection."""
+        if isinstance(self.transport, asyncio.Transport):
+            self.transport.abort()
 
     def show_out(self, status: str, sentence: str) -> None:
         """Say why, and hang up."""
@@ -85,6 +92,7 @@ class Reception:
     def __init__(self, app: web.Application, count: Count, *, ask_seconds: float = _ASK_SECONDS) -> None:
         self.count, self.ask_seconds = count, ask_seconds
         self._waiting: dict[Visitor, tuple[str, asyncio.TimerHandle]] = {}
+        self.here: set[Visitor] = set()
         app.middlewares.append(self._in_words)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         self._listening: asyncio.Server | None = None
@@ -117,9 +125,15 @@ class Reception:
         if self._listening is not None:
             self._listening.close()
         await self._runner.cleanup()
+        # Whoever was accepted last is known, and a socket is closed, only some turns of the loop later.
+        for _ in range(_LAST_TURNS):
+            for visitor in tuple(self.here):
+                visitor.hang_up()
+            await asyncio.sleep(0)
 
     def enter(self, visitor: Visitor, address: str) -> None:
         """Let somebody wait."""
+        self.here.add(visitor)
         timer = asyncio.get_running_loop().call_later(
             self.ask_seconds, self._show_out, visitor, "408 Request Timeout", _TOO_SLOW
         )
