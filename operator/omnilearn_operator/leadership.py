@@ -16,9 +16,11 @@ TERMS_OF_A_REIGN = 2**24
 MOST_REIGNS = 2**28
 """With the terms of each, below the largest number of a message, 2**53."""
 
-# A Lease that was deleted begins to count anew, but workers do not forget: no reign has a lower number than its minute.
-_FIRST_MINUTE = 26_297_280  # 2020-01-01, in minutes since 1970
-_LAST_MINUTE = MOST_REIGNS // 2
+# A Lease that was deleted begins to count anew, but workers do not forget: no reign has a lower number than its moment.
+# Operators can follow each other within a minute, so a moment is shorter than any reign is likely to be.
+_MOMENT_SECONDS = 4
+_FIRST_MOMENT = 1_577_836_800 // _MOMENT_SECONDS  # 2020-01-01
+_LAST_MOMENT = MOST_REIGNS // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +227,8 @@ def stepped_down(known: Knowledge, now: float) -> Knowledge:
 
 def next_reign(known: Knowledge, wall_seconds: float) -> int:
     """Return the number of the reign that begins by taking the Lease: higher than all before it."""
-    minute = int(wall_seconds // 60) - _FIRST_MINUTE
-    return max(known.highest + 1, min(minute, _LAST_MINUTE))
+    moment = int(wall_seconds // _MOMENT_SECONDS) - _FIRST_MOMENT
+    return max(known.highest + 1, min(moment, _LAST_MOMENT))
 
 
 def term_of(reign: int, number: int) -> int:

@@ -188,15 +188,15 @@ def test_a_deleted_lease_is_left_to_its_holder_for_a_while() -> None:
 @pytest.mark.parametrize(
     ("known", "wall", "reign"),
     [
-        (Knowledge(ME), YEAR_2026, 3_619_386),
+        (Knowledge(ME), YEAR_2026, 54_290_800),
         (standby(), 0.0, 6),
-        (standby(), YEAR_2026, 3_619_386),
-        (standby(replace(THEIRS, reign=4_000_000)), YEAR_2026, 4_000_001),
-        (leadership.read(standby(replace(THEIRS, reign=4_000_000)), None, NOW, TIMING), YEAR_2026, 4_000_001),
+        (standby(), YEAR_2026, 54_290_800),
+        (standby(replace(THEIRS, reign=60_000_000)), YEAR_2026, 60_000_001),
+        (leadership.read(standby(replace(THEIRS, reign=60_000_000)), None, NOW, TIMING), YEAR_2026, 60_000_001),
         (Knowledge(ME), 1e15, MOST_REIGNS // 2),
     ],
     ids=[
-        "the first has the number of its minute",
+        "the first has the number of its moment",
         "a clock that is behind does no harm",
         "a Lease that was deleted in between does no harm",
         "a clock that was ahead does no harm",
@@ -209,7 +209,7 @@ def test_a_reign_has_a_higher_number_than_all_before(known: Knowledge, wall: flo
 
 
 def test_every_term_of_a_reign_is_above_those_of_the_reign_before() -> None:
-    for reign in (1, 3_619_386, MOST_REIGNS - 1):
+    for reign in (1, 54_290_800, MOST_REIGNS - 1):
         assert term_of(reign, TERMS_OF_A_REIGN - 1) < term_of(reign + 1, 0)
 
 
