@@ -7,6 +7,7 @@ generation that they are in when the operator is replaced. All of them live in o
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 import ssl
@@ -26,6 +27,7 @@ _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.05, 2.0
 _INTERVAL = re.compile(rb'"reportSeconds":([0-9.]+)')
 _DIALS_AT_ONCE = 256
 _OPEN_SECONDS = 10.0
+_NUMBERS = itertools.count()
 
 
 class Where:
@@ -44,6 +46,9 @@ class Reporter(Line):
         path = names.namespace_path(crew.namespace) + names.worker_path(crew.job, name)
         super().__init__(crew, len(crew.lines), name, frames.upgrade(path, where.name, token))
         self.crew, self.where = crew, where
+        # Pods have addresses of their own, and the operator's limits are for each of them.
+        number = next(_NUMBERS)
+        self.address = f"127.{1 + number // 250 % 250}.{number % 250}.1"
         self.over = False
         self.answered = 0
         """Replies on this connection."""
@@ -62,7 +67,7 @@ class Reporter(Line):
                 async with self.where.dialling, asyncio.timeout(_OPEN_SECONDS):
                     await loop.create_connection(
                         lambda: self, self.where.host, self.where.port,
-                        ssl=self.where.tls, server_hostname=self.where.name,
+                        ssl=self.where.tls, server_hostname=self.where.name, local_addr=(self.address, 0),
                     )  # fmt: skip
                 await self._lost.wait()
             except (OSError, TimeoutError, ssl.SSLError):

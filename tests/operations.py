@@ -130,8 +130,8 @@ class MemoryApi:
         items = [deepcopy(found) for (what, _), found in self.objects.items() if what == kind]
         return {"metadata": {"resourceVersion": "1"}, "items": items}
 
-    async def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
-        yield (await self.every(kind, namespace, selector))["items"]
+    async def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[Manifest]:
+        yield await self.every(kind, namespace, selector)
 
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         kind, name = manifest["kind"], manifest.get("metadata", {}).get("name", "")

@@ -82,7 +82,7 @@ class Api(Protocol):
         """Return the list of a kind, in a namespace or in all of them."""
         ...
 
-    def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+    def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[Manifest]:
         """Yield the same list in pieces: a whole one of thousands of pods would take hundreds of megabytes."""
         ...
 

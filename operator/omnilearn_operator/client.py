@@ -83,13 +83,13 @@ class Client:
         query = {name: value for name, value in chosen.items() if value}
         return await self._call("GET", path_to(version_of(kind), kind, namespace), query=query)
 
-    async def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+    async def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[Manifest]:
         """Yield the same list in pieces."""
         query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
         while True:
             self.counted.count("list", kind)
             found = await self._call("GET", path_to(version_of(kind), kind, namespace), query=query)
-            yield found.get("items", [])
+            yield found
             token = found.get("metadata", {}).get("continue")
             if not token:
                 return

@@ -51,9 +51,9 @@ async def watch(registry: Registry, loop: Loop, namespaces: Collection[str], tak
             failures = 1 if time.monotonic() - began > _GOOD_SECONDS else failures + 1
             pause = back_off(failures, _FIRST_PAUSE, _LONGEST_PAUSE)
             logger.warning("the watch has failed and begins anew in %g s: %r", pause, error)
-        loop.check_everything()
+        loop.lists.soon()
         await asyncio.sleep(pause)
-        loop.check_everything()  # its first list does not tell of what has gone meanwhile
+        loop.lists.soon()  # its first list does not tell of what has gone meanwhile
 
 
 async def _watch(registry: Registry, loop: Loop, namespaces: Collection[str], take_signals: Callable[[], None]) -> None:

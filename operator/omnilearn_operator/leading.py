@@ -18,6 +18,7 @@ from .coordination import Coordinators
 from .credentials import Reviews
 from .executor import Executor
 from .handlers import watch
+from .lists import Lists
 from .loop import Loop
 from .manifests.place import Place
 from .metrics import Shown
@@ -51,8 +52,9 @@ class Leader:
         self._recorder = Recorder(fenced)
         self._coordinators = Coordinators(self._registry, Reviews(fenced), self._tell, reign)
         executor = Executor(fenced, self._registry, self._recorder, self._place)
+        lists = Lists(fenced, self._registry, settings.namespaces)
         self._loop = Loop(
-            fenced, self._registry, self._coordinators, executor, self._recorder, lambda: self._authorities
+            lists, self._registry, self._coordinators, executor, self._recorder, lambda: self._authorities
         )
         self._signpost = Signpost(fenced, settings.own_namespace, settings.pod, settings.lease)
 
@@ -92,7 +94,7 @@ class Leader:
             stack.push_async_callback(reception.close)
             stack.push_async_callback(self.hang_up)
             await patiently(self._renew, self._still_alive)
-            await patiently(lambda: self._loop.see_everything(settings.namespaces), self._still_alive)
+            await patiently(self._loop.begin, self._still_alive)
             await reception.start(None, settings.coordinator_port, self._tls.context)
             async with asyncio.TaskGroup() as tasks:
                 background = [tasks.create_task(self._loop.run()), tasks.create_task(self._keep_renewing())]

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from omnilearn_coordinator.membership.actions import Happening
-from omnilearn_core.api import names
 from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_core.endings import back_off
 
 from . import notes
 from .agenda import Agenda
-from .api import Api, ApiError, Manifest
+from .api import ApiError
 from .book import Book, opened
 from .coordination import Coordinators
 from .doubts import Doubts
 from .executor import Executor
+from .lists import Lists
 from .logs import on_behalf_of
 from .news import News
 from .pace import Pace, pace_for
@@ -32,8 +32,6 @@ logger = logging.getLogger(__name__)
 
 # Events that come together are looked at together.
 _TOGETHER_SECONDS = 0.05
-# The watch begins with a list of its own, a moment after the first: of what goes in between, nobody tells.
-_FIRST_RESYNC_SECONDS = 5.0
 # A job that gets pods was asked for so lately.
 _SURE_SECONDS = 5.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 30.0
@@ -46,21 +44,21 @@ class Loop:
 
     def __init__(
         self,
-        api: Api,
+        lists: Lists,
         registry: Registry,
         coordinators: Coordinators,
         executor: Executor,
         recorder: Recorder,
         authorities: Callable[[], str],
     ) -> None:
-        self._api, self._registry, self._coordinators, self._executor = api, registry, coordinators, executor
+        self._registry, self._coordinators, self._executor = registry, coordinators, executor
         self._recorder, self._authorities = recorder, authorities
         self._agenda = Agenda()
         self._books: dict[Key, tuple[str, Book]] = {}
         self._passes: dict[Key, asyncio.Task[None]] = {}
         self._failures: dict[Key, int] = {}
         self._news, self._doubts = News(), Doubts()
-        self._listed: dict[Key, float] = {}
+        self.lists = lists
         self._asked: dict[Key, float] = {}
         self._wake = asyncio.Event()
         self._sleeps_until = 0.0
@@ -97,27 +95,17 @@ class Loop:
             self._news.add(key, note)
         self.touch(key)
 
-    def check_everything(self) -> None:
-        """Have all jobs and their pods asked for within seconds: nobody tells of them now."""
-        self._listed.clear()
-
-    async def see_everything(self, namespaces: Collection[str]) -> None:
-        """List all jobs and pods, before anybody asks for them."""
-        selector = f"{names.MANAGED_LABEL}=true"
-        for namespace in namespaces or ("",):
-            async for page in self._api.pages(names.KIND, namespace):
-                for manifest in page:
-                    self.touch(self._registry.see_job(_whole(manifest)))
-            async for page in self._api.pages("Pod", namespace, selector):
-                for manifest in page:
-                    self._registry.see_pod(manifest)
+    async def begin(self) -> None:
+        """List everything, before anybody asks for it."""
+        await self.lists.see_everything(self.touch)
 
     async def run(self) -> None:
         """Look at jobs for ever; when this is cancelled, nothing of it goes on."""
+        listing = asyncio.create_task(self.lists.run(self.touch), name="list everything")
         try:
             await self._go_round()
         finally:
-            for each in self._passes.values():
+            for each in (listing, *self._passes.values()):
                 each.cancel()
 
     async def _go_round(self) -> None:
@@ -159,48 +147,25 @@ class Loop:
         logger.warning("%s: %s; the next try is in %.1f s (%d so far)", key, why, pause, count)
         return pause
 
-    async def _resync(self, key: Key) -> None:
-        """Ask for a job and its pods every now and then: a watch that had to begin anew does not tell what is gone.
-
-        At once if a worker is lost while its pod seems well: a watch may be deaf without knowing it.
-        """
-        now = time.monotonic()
-        doubtful = self._doubts.due(key, self._registry.pods(key), now)
-        pause = self._pace.resync
-        listed = self._listed.setdefault(key, now - pause + max(_FIRST_RESYNC_SECONDS, pause / 12))
-        if (now - listed < pause and not doubtful) or key not in self._registry.jobs:
-            return
-        await self._ask(key)
-        if key not in self._registry.jobs:
-            return
-        found = await self._api.every("Pod", key.namespace, f"{names.JOB_LABEL}={key.name}")
-        version = str(found.get("metadata", {}).get("resourceVersion", ""))
-        self._registry.see_all_pods(key, found.get("items", []), int(version) if version.isdecimal() else 0)
-        self._listed[key] = now
-        self._doubts.forget(key)
-
-    async def _ask(self, key: Key) -> None:
-        """Ask for a job as it is now."""
-        try:
-            self._registry.see_job(await self._api.get(names.KIND, key.namespace, key.name))
-        except ApiError as error:
-            if not error.missing:
-                raise
-            self._registry.lose_job(key)
-        self._asked[key] = time.monotonic()
+    def _doubt(self, key: Key) -> None:
+        """Have everything listed if a worker is lost while its pod seems well: a watch may be deaf without knowing."""
+        if self._doubts.due(key, self._registry.pods(key), time.monotonic()):
+            self._doubts.forget(key)
+            self.lists.soon()
 
     async def _is_sure(self, key: Key) -> bool:
         """Tell whether a job is still there as it is known: its pods would be collected, and created, for a minute."""
         if time.monotonic() - self._asked.get(key, -_SURE_SECONDS) < _SURE_SECONDS:
             return True
         before = self._registry.jobs.get(key)
-        await self._ask(key)
+        await self.lists.ask(key)
+        self._asked[key] = time.monotonic()
         after = self._registry.jobs.get(key)
         return before is not None and after is not None and _version(before) == _version(after)
 
     async def _look(self, key: Key) -> float | None:
         """Decide about a job and do it; return in how many seconds to look again, None if it is gone."""
-        await self._resync(key)
+        self._doubt(key)
         job = self._registry.jobs.get(key)
         if job is None or not job.spec.ours:
             await self._forget(key)
@@ -236,14 +201,9 @@ class Loop:
         self._news.forget(key)
         self._doubts.forget(key)
         self._registry.forget(key)
-        for known in (self._books, self._failures, self._listed, self._asked):
+        for known in (self._books, self._failures, self._asked):
             known.pop(key, None)
 
 
 def _version(job: OmniLearnJob) -> tuple[str | None, int | None]:
     return job.metadata.uid, job.metadata.generation
-
-
-def _whole(manifest: Manifest) -> Manifest:
-    """Return an item of a list as it would be alone."""
-    return {"apiVersion": names.API_VERSION, "kind": names.KIND} | manifest

@@ -41,7 +41,7 @@ class Persistent:
         """Return the list of a kind, in a namespace or in all of them."""
         return await self._try(lambda: self._api.every(kind, namespace, selector, fields))
 
-    def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+    def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[Manifest]:
         """Yield the list of a kind piece by piece; who reads it has to begin anew after an error."""
         return self._api.pages(kind, namespace, selector)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -33,6 +33,17 @@ class Key(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+class Scope(NamedTuple):
+    """What a list is of: a kind, in a namespace or, if that is empty, in all."""
+
+    kind: str
+    namespace: str
+
+    def covers(self, key: Key) -> bool:
+        """Tell whether a job and its pods are in that namespace."""
+        return self.namespace in ("", key.namespace)
 
 
 class Registry:
@@ -136,15 +147,28 @@ class Registry:
             self._awaited[pod.uid].set()
         return key
 
-    def see_all_pods(self, key: Key, manifests: Iterable[Mapping[str, Any]], version: int) -> None:
-        """Take in a list of all pods of a job: those that are older than the list and not in it are gone."""
-        listed = set()
-        for manifest in manifests:
-            self.see_pod(manifest)
-            listed.add(manifest["metadata"].get("uid"))
-        for pod in list(self._pods.get(key, {}).values()):
-            if pod.uid not in listed and self._versions.get(pod.uid, 0) < version:
-                self._pods[key][pod.name] = _without_life(pod)
+    def lose(self, scope: Scope, listed: Collection[str], version: str) -> set[Key]:
+        """Take in that of all that a list covers, what is older than it and not in it is gone; return whose it was."""
+        limit = _number(version)
+        if scope.kind == "Pod":
+            return self._lose_pods(scope, listed, limit)
+        lost = {
+            key
+            for key, job in self._jobs.items()
+            if scope.covers(key) and job.metadata.uid not in listed and _number(job.metadata.resource_version) < limit
+        }
+        for key in lost:
+            self.lose_job(key)
+        return lost
+
+    def _lose_pods(self, scope: Scope, listed: Collection[str], limit: int) -> set[Key]:
+        lost = set()
+        for key, pods in self._pods.items():
+            for pod in list(pods.values()) if scope.covers(key) else ():
+                if not pod.gone and pod.uid not in listed and self._versions.get(pod.uid, 0) < limit:
+                    pods[pod.name] = _without_life(pod)
+                    lost.add(key)
+        return lost
 
     def forget(self, key: Key, uids: Iterable[str] = ()) -> None:
         """Forget pods that are gone; those of an earlier job of that name matter to nobody any more."""

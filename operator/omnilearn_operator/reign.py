@@ -47,7 +47,7 @@ class Fenced:
         """Return the list of a kind, in a namespace or in all of them."""
         return await self._api.every(kind, namespace, selector, fields)
 
-    def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
+    def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[Manifest]:
         """Yield the same list in pieces."""
         return self._api.pages(kind, namespace, selector)
 

@@ -76,8 +76,8 @@ class Front:
 
         return await self._call("list", found)
 
-    async def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[list[Manifest]]:
-        yield (await self.every(kind, namespace, selector))["items"]
+    async def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[Manifest]:
+        yield await self.every(kind, namespace, selector)
 
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         def create() -> Manifest:

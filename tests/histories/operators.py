@@ -11,6 +11,7 @@ from omnilearn_core.api import names
 from omnilearn_operator.api import ApiError
 from omnilearn_operator.coordination import Coordinators
 from omnilearn_operator.executor import Executor
+from omnilearn_operator.lists import Lists
 from omnilearn_operator.loop import Loop
 from omnilearn_operator.manifests.place import Place
 from omnilearn_operator.observed import Pod
@@ -58,14 +59,15 @@ class Operator:
         self._recorder = Recorder(persistent, lambda: clock.seconds)
         executor = Executor(persistent, self.registry, self._recorder, lambda _: Place("wss://here", _AUTHORITIES))
         coordinators = cast(Coordinators, self.coordinating)
-        self.loop = Loop(persistent, self.registry, coordinators, executor, self._recorder, lambda: _AUTHORITIES)
+        lists = Lists(persistent, self.registry, [NAMESPACE])
+        self.loop = Loop(lists, self.registry, coordinators, executor, self._recorder, lambda: _AUTHORITIES)
         self.watches: list[Watch] = []
         self._tasks = [asyncio.ensure_future(self._run())]
 
     async def _run(self) -> None:
         while True:
             try:
-                await self.loop.see_everything([NAMESPACE])
+                await self.loop.begin()
                 break
             except ApiError:
                 await asyncio.sleep(2.0)

@@ -13,6 +13,7 @@ from omnilearn_operator.api import ApiError
 from omnilearn_operator.coordination import Coordinators
 from omnilearn_operator.credentials import Reviews
 from omnilearn_operator.executor import Executor
+from omnilearn_operator.lists import Lists
 from omnilearn_operator.loop import Loop
 from omnilearn_operator.manifests.place import Place
 from omnilearn_operator.recorder import Recorder
@@ -37,7 +38,8 @@ class Bench:
         recorder = Recorder(fenced)
         self.coordinators = Coordinators(self.registry, Reviews(fenced), self._tell, self.reign)
         executor = Executor(fenced, self.registry, recorder, lambda _: Place("wss://here", "ca"))
-        self.loop = Loop(fenced, self.registry, self.coordinators, executor, recorder, lambda: "ca")
+        lists = Lists(fenced, self.registry, ())
+        self.loop = Loop(lists, self.registry, self.coordinators, executor, recorder, lambda: "ca")
 
     def _tell(self, key: Key, happening: Happening) -> None:
         self.loop.tell(key, happening)

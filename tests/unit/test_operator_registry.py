@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from omnilearn_core.api import names
-from omnilearn_operator.registry import Key, Registry
+from omnilearn_operator.registry import Key, Registry, Scope
 from operations import job_of
 
 KEY = Key("team", "job")
@@ -61,14 +61,14 @@ def test_a_pod_that_is_gone_does_not_come_back_by_late_news() -> None:
 def test_a_pod_that_is_missing_in_a_list_is_gone() -> None:
     known = registry()
     known.see_pod(pod(5))
-    known.see_all_pods(KEY, [], 9)
+    known.lose(Scope("Pod", ""), set(), "9")
     assert [each.gone for each in known.pods(KEY)] == [True]
 
 
 def test_a_pod_that_is_newer_than_a_list_is_not_gone() -> None:
     known = registry()
     known.see_pod(pod(10))
-    known.see_all_pods(KEY, [], 9)
+    known.lose(Scope("Pod", ""), set(), "9")
     assert [each.gone for each in known.pods(KEY)] == [False]
 
 
