@@ -33,8 +33,6 @@ _KWOK = {
     "kind": "KwokConfiguration",
     "options": {"podPlayStageParallelism": 32},
 }
-# Debian's etcd is too old for lists that are watches: kwok would be deaf for up to a minute at a time.
-_PLAIN_LISTS = {"KUBE_FEATURE_WatchListClient": "false"}
 _ACCOUNT_SECONDS = 30.0
 _NOWHERE = "fake.invalid/trainer:0"
 
@@ -55,8 +53,7 @@ def played(kubeconfig: Path, program: Path, log: Path) -> Iterator[None]:
         str(program), f"--kubeconfig={kubeconfig}", f"--config={configuration}", "--manage-all-nodes=false",
         f"--manage-nodes-with-annotation-selector={MARK}=fake",
     ]  # fmt: skip
-    environment = os.environ | _PLAIN_LISTS
-    with log.open("ab") as output, subprocess.Popen(command, stdout=output, stderr=output, env=environment) as process:
+    with log.open("ab") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             yield
         finally:

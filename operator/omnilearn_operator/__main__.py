@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 
@@ -35,6 +36,7 @@ def main() -> int:
         chosen = settings.read()
         log_as(chosen.log_format)
         make_room()
+        gc.freeze()  # what is loaded stays: looking through it again and again keeps workers waiting
         asyncio.run(run(chosen))
     except (BadSettingError, StartError, CertificateError, ApiError) as error:
         sys.stderr.write(f"omnilearn-operator: {error}\n")

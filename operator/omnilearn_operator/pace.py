@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # The most of each that all jobs together may cause in a second.
-_LOOKS, _STATUSES, _SHARES, _EVENTS, _RESYNCS = 100.0, 40.0, 5.0, 20.0, 10.0
+_LOOKS, _STATUSES, _SHARES, _EVENTS, _RESYNCS = 50.0, 20.0, 2.0, 5.0, 10.0
 _STARTS = 10.0
 
 # So many workers come back in a second to an operator that has just started, and share it with everybody else.

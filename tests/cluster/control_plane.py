@@ -46,6 +46,8 @@ def api_server(node: Node) -> Component:
         # Without a certificate of its own the kubelet would not let it read logs; a node's name is in no DNS.
         kubelet_client_certificate=node.key("client.crt"), kubelet_client_key=node.key("client.key"),
         kubelet_certificate_authority=node.key("ca.crt"), kubelet_preferred_address_types="InternalIP",
+        # Debian's etcd is too old for it: every watch from version 0, as kwok's, would be refused.
+        feature_gates="WatchList=false",
     )  # fmt: skip
     return Component("kube-apiserver", command, port=API_PORT)
 

@@ -20,10 +20,9 @@ def bring(cluster: Cluster) -> None:
     """Build both images and put into the cluster what it does not have yet."""
     if cluster.importer is None:
         return  # a cluster of somebody's own has them from a registry
-    memory = cluster.kubeconfig.parent / "images.json"
     command = [
         sys.executable, "-m", "scripts.images", "--registry", REGISTRY,
-        "--into", shlex.join(cluster.importer), "--memory", str(memory),
+        "--into", shlex.join(cluster.importer), "--memory", str(cluster.loaded),
     ]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, check=False, timeout=_BUILD_SECONDS, stdout=sys.stderr)
     if done.returncode:

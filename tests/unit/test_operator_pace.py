@@ -71,7 +71,7 @@ def test_an_agenda_does_what_a_look_at_all_jobs_would() -> None:
 
 
 def test_few_jobs_have_the_usual_pace() -> None:
-    assert pace_for(0) == pace_for(20, 100) == Pace()
+    assert pace_for(0) == pace_for(10, 50) == Pace()
 
 
 def test_an_operator_that_has_just_started_waits_longer_for_thousands_of_workers() -> None:
