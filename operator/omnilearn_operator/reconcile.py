@@ -14,7 +14,7 @@ from omnilearn_core.api.job import CleanPods, GangScheduler, OmniLearnJob
 from omnilearn_core.api.names import ConditionType, Reason
 from omnilearn_core.api.status import ConditionStatus, JobStatus
 
-from . import delays, notes, rollouts, verdicts
+from . import delays, notes, rollouts, unheard, verdicts
 from .book import OBJECTS, Book, Check
 from .conditions import Facts, Standing, facts_of
 from .hiring import Hiring, due, hire
@@ -76,6 +76,7 @@ class Decision:
 
 def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     """Decide about a job."""
+    seen = unheard.without_lost(seen)
     book = verdicts.with_verdict(seen, _with_start(seen, book))
     job = seen.job.model_copy(update={"status": book.status})
     over = book.verdict is not None or verdicts.has_ended(book.status)

@@ -120,6 +120,10 @@ class Histories(RuleBasedStateMachine):
     def takes(self, number: int, how: str) -> None:
         getattr(self.world, how)(number)
 
+    @rule(number=pods, back=st.booleans())
+    def silences(self, number: int, back: bool) -> None:
+        (self.world.hears if back else self.world.silences)(number)
+
     @rule(what=st.sampled_from(["image_is_missing", "is_full", "rejects"]), is_so=st.booleans())
     def weather(self, what: str, is_so: bool) -> None:
         setattr(self.world.nodes.weather, what, is_so)
