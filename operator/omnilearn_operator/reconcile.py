@@ -91,7 +91,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     ended = any(facts[kind].holds for kind in (ConditionType.COMPLETE, ConditionType.FAILED) if kind in facts)
     hiring = Hiring() if over or ended else hire(seen, book, work, crew)
     delete = (*_to_delete(seen, work, over=over, ended=ended), *(goes for goes, _ in hiring.replace))
-    told = [each for each in work.endings if each.pod.uid not in book.let_go]
+    told = [each for each in work.endings if not book.has_let_go(each.pod)]
     book = book.letting_go((each.uid for each in delete), (pod.uid for pod in seen.pods))
     question = delays.next_question(seen.pods, book, seen.now, seen.pace.start)
     book = book.replacing((comes.name for _, comes in hiring.replace), crew.wanted - crew.training)

@@ -54,6 +54,20 @@ def created(world: World) -> int:
 # What once went wrong
 
 
+@pytest.mark.parametrize("status", [409, 429, 500])
+def test_a_pod_that_fails_while_its_deletion_is_refused_is_a_failure(world: World, status: int) -> None:
+    running(world)
+    world.line.troubles["delete"] = Trouble.REFUSED, status, 6
+    world.edits("job", lambda spec: spec["workers"][0].update(replicas=1))
+    world.passes(0.3)
+    for number in range(2):
+        world.ends(number, 1)
+    world.passes(15.0)
+    world.calms()
+    assert (world.settles(), world.witness.uncounted()) == ("", "")
+    assert counts(world) == (2, 0)
+
+
 def test_a_job_whose_deletion_went_unheard_gets_no_pods(world: World) -> None:
     running(world)
     world.holds()
