@@ -29,6 +29,8 @@ from .workforce import Create, Delete, Workforce, staff
 _RESYNC_SECONDS = 45.0
 _SETTLED_SECONDS = 20.0
 _EXPIRE_AGAIN_SECONDS = 5.0
+# Pods that have ended, or whose job has, may have to go: when that is written down, and of our own writes nobody tells.
+_NEXT_SECONDS = 1.0
 # A Service or a policy that somebody deletes is missed by nobody at once.
 _RESTORE_RESYNCS = 5
 _FALSE = ConditionStatus.FALSE
@@ -106,7 +108,12 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
         ask=() if over else delays.to_ask(seen.pods, book, seen.now, seen.pace.start),
         tell=tuple(notes.of_endings(told)),
         coordinate=not (ended or job.spec.suspend) or any(pod.running for pod in seen.pods),
-        again=min(_RESYNC_SECONDS, hiring.again, question or _RESYNC_SECONDS),
+        again=min(
+            _RESYNC_SECONDS,
+            hiring.again,
+            question or _RESYNC_SECONDS,
+            _NEXT_SECONDS if work.endings or (ended and not over) else _RESYNC_SECONDS,
+        ),
     )
     return _expiring(_skipping(_settling(_writing(decision, seen, facts), seen), seen), seen)
 

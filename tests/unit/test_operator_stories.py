@@ -277,3 +277,11 @@ def test_the_status_of_many_workers_stays_small(world: World) -> None:
         world.deletes_pod(0)
     assert world.settles() == ""
     assert len(str(status(world))) < 32_000
+
+
+def test_what_waits_for_room_goes_when_its_job_has_failed(world: World) -> None:
+    world.nodes.weather.is_full = True
+    world.creates("job", 1, startupDeadlineSeconds=7)
+    world.passes(9.5)
+    assert status(world)["phase"] == "Failed"
+    assert world.pods("job") == []
