@@ -68,6 +68,9 @@ class Book:
     since: datetime
     """When this operator first saw the job."""
 
+    heard: datetime | None = None
+    """When a coordinator last knew who trains: a new one, after a change of the job, has to hear it first."""
+
     status: JobStatus = field(default_factory=JobStatus)
     """The status that was written last."""
 

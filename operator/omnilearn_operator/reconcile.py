@@ -145,6 +145,8 @@ def _may_have_lost_objects(seen: Seen, book: Book) -> bool:
 
 
 def _with_start(seen: Seen, book: Book) -> Book:
+    if seen.view is not None and seen.view.generation is not None:
+        book = replace(book, heard=seen.now)
     committed = seen.view is not None and seen.view.step > 0
     return replace(book, started=seen.now) if committed and book.started is None else book
 
