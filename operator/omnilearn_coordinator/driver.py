@@ -6,7 +6,7 @@ The service calls it with what it has received; it answers through the `Wire` it
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Protocol
 
@@ -129,6 +129,12 @@ class Driver:
             return False
         self.state = membership.observe(self.state, events.Leaving(worker, record.connection, why), now)
         return True
+
+    def doubt(self, doubtful: Collection[tuple[str, int]], why: str, now: float) -> None:
+        """Lose those of some workers, each with its attempt, that were not heard of for a few reports."""
+        self._take_in_reports(now)
+        limit = _REPORTS_BEFORE_SILENCE * self.report_seconds
+        self.state = membership.without_silent(self.state, limit, now, doubtful, why)
 
     def said(self, worker: str, connection: int, message: FromWorker, now: float) -> bool:
         """Take in a message; return whether it is time to `look`: a report is only the last one of a period."""

@@ -124,6 +124,12 @@ class Coordinator:
             if self._driver.retire(each.worker, each.attempt, why, self._clock()):
                 self._look_soon()
 
+    def doubt(self, doubtful: Collection[Identity], why: str) -> None:
+        """Lose those of whom nothing was heard for a few reports: somebody else does not hear of them either."""
+        if doubtful:
+            self._driver.doubt([(each.worker, each.attempt) for each in doubtful], why, self._clock())
+            self._look_soon()
+
     @property
     def reports(self) -> int:
         """How many reports were taken in."""

@@ -11,6 +11,7 @@ from omnilearn_core.api.status import JobStatus
 from omnilearn_core.endings import Meaning
 
 from .endings import Ending
+from .observed import Pod
 
 OBJECTS = "Service, NetworkPolicy and PodGroup"
 """Under which name the check of a job's other objects is kept."""
@@ -66,6 +67,9 @@ class Book:
 
     since: datetime
     """When this operator first saw the job."""
+
+    heard: datetime | None = None
+    """When a coordinator last knew who trains: a new one, after a change of the job, has to hear it first."""
 
     status: JobStatus = field(default_factory=JobStatus)
     """The status that was written last."""
@@ -131,6 +135,10 @@ class Book:
         """Tell whether the end of an attempt was counted."""
         return attempt <= self.attempts.get(worker, -1)
 
+    def has_let_go(self, pod: Pod) -> bool:
+        """Tell whether a pod ends because this operator has deleted it, not by itself before that could be done."""
+        return pod.uid in self.let_go and (pod.leaving or pod.ended is None)
+
     def meeting(self, wanted: Collection[str], there: Collection[str]) -> Book:
         """Return the book with the workers that are minded from now on; ``there`` have a pod whose end will be counted.
 
@@ -149,7 +157,7 @@ class Book:
             pod = ending.pod
             attempts = {**book.attempts, pod.worker: max(pod.attempt, book.attempts.get(pod.worker, -1))}
             book = replace(book, attempts=attempts, ended={**book.ended, pod.worker: now})
-            if pod.uid in self.let_go:
+            if self.has_let_go(pod):
                 continue
             if ending.meaning is Meaning.PREEMPTED:
                 book = replace(book, preemptions=book.preemptions + 1)

@@ -78,13 +78,15 @@ class Coordinators:
     def check_identities(self, key: Key) -> None:
         """Hang up on those whose pod is gone, and let those leave whose pod is about to go.
 
-        A worker may speak only while it is a pod of its job. Of its end, the cluster often knows before it does.
+        A worker may speak only while it is a pod of its job. Of its end, the cluster often knows before it does. Of
+        those whose node is not ready, whoever is silent is not waited for.
         """
         running = self._running.get(key)
         if running is not None:
             there = {Identity(pod.worker, pod.attempt): pod for pod in self._registry.pods(key) if not pod.gone}
             running[2].drop_others(there)
             running[2].retire([who for who, pod in there.items() if pod.over and pod.running], "its pod has to go")
+            running[2].doubt([who for who, pod in there.items() if pod.unheard], "its node is not ready")
 
     async def stop(self, key: Key) -> None:
         """Stop the coordinator of a job, if it has one."""

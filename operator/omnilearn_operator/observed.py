@@ -55,6 +55,9 @@ class Pod:
     disrupted: str = ""
     """Why the cluster took it away, if it did."""
 
+    unheard: bool = False
+    """Its node is not ready: what runs there, nobody knows."""
+
     stuck: str = ""
     """Why it does not run yet, in the cluster's words."""
 
@@ -108,6 +111,7 @@ def pod_from(manifest: Mapping[str, Any]) -> Pod | None:
         running="running" in state,
         leaving="deletionTimestamp" in metadata,
         disrupted=_disruption(status),
+        unheard=_unheard(status),
         stuck=_stuck(status, state),
         ended=_ended(status, state),
         alive=_alive(status),
@@ -165,6 +169,17 @@ def _disruption(status: Mapping[str, Any]) -> str:
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             return str(condition.get("reason") or "disrupted")
     return ""
+
+
+def _unheard(status: Mapping[str, Any]) -> bool:
+    """Tell whether a pod is not ready because its node is not.
+
+    The kubelet, which says that a pod is not ready, says why. If it is not heard of, the control plane says it in its
+    place, without a reason, and leaves the containers as ready as they were.
+    """
+    conditions = {each.get("type"): each for each in status.get("conditions", [])}
+    ready, containers = conditions.get("Ready", {}), conditions.get("ContainersReady", {})
+    return ready.get("status") == "False" and not ready.get("reason") and containers.get("status") == "True"
 
 
 def _stuck(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:

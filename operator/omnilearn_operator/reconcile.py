@@ -14,7 +14,7 @@ from omnilearn_core.api.job import CleanPods, GangScheduler, OmniLearnJob
 from omnilearn_core.api.names import ConditionType, Reason
 from omnilearn_core.api.status import ConditionStatus, JobStatus
 
-from . import delays, notes, rollouts, verdicts
+from . import delays, notes, rollouts, unheard, verdicts
 from .book import OBJECTS, Book, Check
 from .conditions import Facts, Standing, facts_of
 from .hiring import Hiring, due, hire
@@ -29,6 +29,8 @@ from .workforce import Create, Delete, Workforce, staff
 _RESYNC_SECONDS = 45.0
 _SETTLED_SECONDS = 20.0
 _EXPIRE_AGAIN_SECONDS = 5.0
+# Pods that have ended, or whose job has, may have to go: when that is written down, and of our own writes nobody tells.
+_NEXT_SECONDS = 1.0
 # A Service or a policy that somebody deletes is missed by nobody at once.
 _RESTORE_RESYNCS = 5
 _FALSE = ConditionStatus.FALSE
@@ -76,6 +78,7 @@ class Decision:
 
 def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     """Decide about a job."""
+    seen = unheard.without_lost(seen)
     book = verdicts.with_verdict(seen, _with_start(seen, book))
     job = seen.job.model_copy(update={"status": book.status})
     over = book.verdict is not None or verdicts.has_ended(book.status)
@@ -90,7 +93,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     ended = any(facts[kind].holds for kind in (ConditionType.COMPLETE, ConditionType.FAILED) if kind in facts)
     hiring = Hiring() if over or ended else hire(seen, book, work, crew)
     delete = (*_to_delete(seen, work, over=over, ended=ended), *(goes for goes, _ in hiring.replace))
-    told = [each for each in work.endings if each.pod.uid not in book.let_go]
+    told = [each for each in work.endings if not book.has_let_go(each.pod)]
     book = book.letting_go((each.uid for each in delete), (pod.uid for pod in seen.pods))
     question = delays.next_question(seen.pods, book, seen.now, seen.pace.start)
     book = book.replacing((comes.name for _, comes in hiring.replace), crew.wanted - crew.training)
@@ -105,7 +108,12 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
         ask=() if over else delays.to_ask(seen.pods, book, seen.now, seen.pace.start),
         tell=tuple(notes.of_endings(told)),
         coordinate=not (ended or job.spec.suspend) or any(pod.running for pod in seen.pods),
-        again=min(_RESYNC_SECONDS, hiring.again, question or _RESYNC_SECONDS),
+        again=min(
+            _RESYNC_SECONDS,
+            hiring.again,
+            question or _RESYNC_SECONDS,
+            _NEXT_SECONDS if work.endings or (ended and not over) else _RESYNC_SECONDS,
+        ),
     )
     return _expiring(_skipping(_settling(_writing(decision, seen, facts), seen), seen), seen)
 
@@ -137,6 +145,8 @@ def _may_have_lost_objects(seen: Seen, book: Book) -> bool:
 
 
 def _with_start(seen: Seen, book: Book) -> Book:
+    if seen.view is not None and seen.view.generation is not None:
+        book = replace(book, heard=seen.now)
     committed = seen.view is not None and seen.view.step > 0
     return replace(book, started=seen.now) if committed and book.started is None else book
 

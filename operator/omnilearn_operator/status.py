@@ -83,11 +83,14 @@ def members_in(view: JobView | None) -> list[MemberView]:
 
 
 def member_count(seen: Seen, book: Book) -> int:
-    """Return how many train; an operator that has just started believes its predecessor for a while."""
-    counts = book.status.workers
-    fresh = (seen.now - book.since).total_seconds() < seen.pace.takeover
+    """Return how many train; an operator, or a coordinator, that has just started believes its predecessor for a while.
+
+    But not of workers whose pods do not run.
+    """
+    counts, running = book.status.workers, sum(pod.running and not pod.over for pod in seen.pods)
+    fresh = (seen.now - (book.heard or book.since)).total_seconds() < seen.pace.takeover
     unheard = seen.view is None or seen.view.generation is None
-    return counts.members if fresh and unheard and counts is not None else len(members_in(seen.view))
+    return min(counts.members, running) if fresh and unheard and counts is not None else len(members_in(seen.view))
 
 
 def suspended_seconds(seen: Seen, book: Book) -> int:

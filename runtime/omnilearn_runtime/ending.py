@@ -158,14 +158,20 @@ class Exits:
                 rounds.regroup(group)
 
     def _await_news(self, group: Group | None) -> None:
-        """Wait until released, or needed; however long the others take, unless the coordinator is gone."""
+        """Wait until released, or needed; however long the others take, unless the coordinator is gone for good.
+
+        An operator comes back, or the cluster ends this pod: to exit would be to train anew what is done.
+        """
         known = self._membership
 
+        def abandoned() -> bool:
+            return known.orphaned and not self._environment.in_cluster
+
         def news() -> bool:
-            return known.lets_go() or known.orphaned or (group is not None and known.is_superseded(group))
+            return known.lets_go() or abandoned() or (group is not None and known.is_superseded(group))
 
         known.wait(news, math.inf)
-        if known.orphaned and not known.lets_go():
+        if abandoned() and not known.lets_go():
             raise AbandonedError("the script is at its end, but the coordinator that should release it is gone")
 
     def _say_done(self, rounds: Rounds) -> Done | None:

@@ -55,7 +55,12 @@ class Environment:
     @property
     def connect_seconds(self) -> float:
         """How long to wait for the coordinator at first: an operator may just be upgraded."""
-        return 600.0 if self.coordinator is not None and self.coordinator.startswith(_SECURE) else 60.0
+        return 600.0 if self.in_cluster else 60.0
+
+    @property
+    def in_cluster(self) -> bool:
+        """True if an operator coordinates: what nobody needs any more, the cluster ends."""
+        return self.coordinator is not None and self.coordinator.startswith(_SECURE)
 
     @property
     def alone(self) -> bool:

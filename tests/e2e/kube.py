@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, TypeVar
 
 from cluster import Cluster, FailedError
@@ -58,6 +59,12 @@ class Kube:
         """Return a condition of a job; empty if there is none."""
         conditions: list[Manifest] = self.status(job).get("conditions", [])
         return next((each for each in conditions if each["type"] == kind), {})
+
+    def written(self, job: str) -> datetime:
+        """Return when the status of a job was written last, by the API server's clock."""
+        found = json.loads(self.run("get", "omnilearnjob", job, "--show-managed-fields", "--output", "json"))
+        fields = found["metadata"]["managedFields"]
+        return max(datetime.fromisoformat(each["time"]) for each in fields if each.get("subresource") == "status")
 
     def members(self, job: str) -> int:
         """Return how many members train a job: none before its first step is told."""

@@ -22,10 +22,9 @@ def processes_of(uid: str) -> list[int]:
     return found
 
 
-def api_servers() -> list[int]:
-    """Return the API server's processes."""
-    everything = processes.everything()
-    return [each.pid for each in everything if Path(each.arguments[0]).name == "kube-apiserver"]
+def component(name: str) -> list[int]:
+    """Return the processes of a component of the node; none if this machine is not the node."""
+    return [each.pid for each in processes.everything() if Path(each.arguments[0]).name == name]
 
 
 @contextmanager

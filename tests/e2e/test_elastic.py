@@ -1,4 +1,4 @@
-"""Workers come and go while a job trains: scaled, evicted, suspended, all gone at once."""
+"""Workers come and go while a job trains: scaled, evicted, suspended, all gone at once; the job is edited meanwhile."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import json
 
 import pytest
 
+from . import node
 from .jobs import Manifest, group, job
 from .kube import Kube
 from .storage import make_claim
 
 JOB = "digits"
+# Where the workers of a group wait for Kueue, if there is one
+QUEUE = {"kueue.x-k8s.io/queue-name": "spare"}
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +24,7 @@ def running(shared_kube: Kube) -> Kube:
     small = group("b", "250m", replicas=2, EPOCHS="4000")
     for each in (big, small):
         each["template"]["spec"]["terminationGracePeriodSeconds"] = 10
+    big["template"]["metadata"] = {"labels": QUEUE}
     spec = {"membership": {"maxWorkers": 3}, "checkpoint": {"claimName": claim, "everySeconds": 5}}
     shared_kube.apply(job(JOB, big, small, **spec))
     shared_kube.until("three members train", lambda: shared_kube.members(JOB) == 3, 240)
@@ -33,11 +37,33 @@ def workers(kube: Kube) -> set[str]:
     return {each["labels"]["omnilearn.dev/worker"] for each in pods}
 
 
+def changed(kube: Kube, **spec: object) -> None:
+    """Edit the job."""
+    kube.run("patch", "olj", JOB, "--type=merge", "--patch", json.dumps({"spec": spec}))
+
+
+def numbers(kube: Kube, small: int) -> None:
+    """Have the job want so many small workers, and one large one."""
+    patch = [
+        {"op": "replace", "path": "/spec/membership/maxWorkers", "value": small + 1},
+        {"op": "replace", "path": "/spec/workers/1/replicas", "value": small},
+    ]
+    kube.run("patch", "olj", JOB, "--type=json", "--patch", json.dumps(patch))
+
+
 def _over(pod: Manifest) -> bool:
     return "deletionTimestamp" in pod["metadata"] or pod["status"]["phase"] in ("Succeeded", "Failed")
 
 
-def test_scaling_down_lets_a_slow_worker_go_and_scaling_up_brings_it_back(running: Kube) -> None:
+def test_the_label_of_a_queue_is_that_of_the_pods_of_its_group(running: Kube) -> None:
+    queues = {
+        pod["metadata"]["labels"]["omnilearn.dev/worker"]: QUEUE.items() <= pod["metadata"]["labels"].items()
+        for pod in running.pods(JOB)
+    }
+    assert queues == {"digits-a-0": True, "digits-b-0": False, "digits-b-1": False}
+
+
+def test_scaling_down_lets_a_slow_worker_go_and_an_autoscaler_brings_it_back(running: Kube) -> None:
     # Who is slow is known when the shares have followed the speeds.
     running.until("the largest has more", lambda: shares(running).get("digits-a-0", 0) > 100, 60)
     before = running.status(JOB)
@@ -45,8 +71,10 @@ def test_scaling_down_lets_a_slow_worker_go_and_scaling_up_brings_it_back(runnin
     running.until("two train", lambda: running.members(JOB) == 2, 60)
     assert "digits-a-0" in workers(running)
     assert len(workers(running)) == 2
-    running.run("scale", "olj", JOB, "--replicas=3")
+    running.apply(autoscaler(3, 3))
     running.until("three train", lambda: running.members(JOB) == 3, 120)
+    assert {("AbleToScale", "True")} <= conditions_of_the_autoscaler(running)
+    running.run("delete", "hpa", JOB)
     after = running.status(JOB)
     assert after["step"] > before["step"]
     assert (after["workers"]["failures"], after["workers"]["preemptions"]) == (0, 0)
@@ -57,31 +85,29 @@ def test_scaling_above_what_there_is_is_refused_in_our_words(running: Kube) -> N
         running.run("scale", "olj", JOB, "--replicas=4")
 
 
-def test_an_autoscaler_can_read_the_number_of_workers(running: Kube) -> None:
+def autoscaler(least: int, most: int) -> Manifest:
+    """Return one that keeps to its bounds; more than that it could do only with metrics."""
     target = {"apiVersion": "omnilearn.dev/v1alpha1", "kind": "OmniLearnJob", "name": JOB}
-    metric = {
-        "type": "Resource",
-        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
-    }
-    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3, "metrics": [metric]}
-    running.apply(
-        {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": JOB}, "spec": spec}
-    )
-    running.until("it can read the scale", lambda: "SucceededGetScale" in _reasons_of_the_autoscaler(running), 60)
-    running.run("delete", "hpa", JOB)
+    goal = {"type": "Utilization", "averageUtilization": 80}
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": goal}}
+    spec = {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most, "metrics": [metric]}
+    return {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": JOB}, "spec": spec}
 
 
-def _reasons_of_the_autoscaler(kube: Kube) -> set[str]:
+def conditions_of_the_autoscaler(kube: Kube) -> set[tuple[str, str]]:
     found = kube.get("hpa", JOB) or {}
-    return {each["reason"] for each in found.get("status", {}).get("conditions", [])}
+    return {(each["type"], each["status"]) for each in found.get("status", {}).get("conditions", [])}
 
 
-def test_another_law_takes_effect_while_the_job_trains(running: Kube) -> None:
+def test_another_law_and_other_bounds_take_effect_while_the_job_trains(running: Kube) -> None:
     pods = uids(running)
-    running.run("patch", "olj", JOB, "--type=merge", "--patch", '{"spec": {"batch": {"law": "Uniform"}}}')
+    changed(running, batch={"law": "Uniform"})
     running.until("all have the same share", lambda: len(shares(running)) == 3 and spread(running) <= 1, 60)
-    running.run("patch", "olj", JOB, "--type=merge", "--patch", '{"spec": {"batch": {"law": "Affine"}}}')
+    changed(running, batch={"law": "Affine"})
     running.until("the largest has more", lambda: shares(running).get("digits-a-0", 0) > 100, 60)
+    changed(running, batch={"minPerWorker": 80})
+    running.until("the others have as much", lambda: len(shares(running)) == 3 and least(running) >= 80, 60)
+    changed(running, batch={"minPerWorker": 1})
     assert uids(running) == pods
 
 
@@ -91,6 +117,10 @@ def shares(kube: Kube) -> dict[str, int]:
 
 def spread(kube: Kube) -> int:
     return max(shares(kube).values()) - min(shares(kube).values())
+
+
+def least(kube: Kube) -> int:
+    return min(shares(kube).values())
 
 
 def uids(kube: Kube) -> dict[str, str]:
@@ -121,13 +151,44 @@ def test_an_evicted_pod_is_a_preemption_and_is_replaced(running: Kube) -> None:
     assert running.status(JOB)["workers"]["failures"] == 0
 
 
-def test_a_suspended_job_keeps_its_progress_and_goes_on(running: Kube) -> None:
-    step = running.status(JOB)["step"]
-    running.run("patch", "olj", JOB, "--type=merge", "--patch", '{"spec": {"suspend": true}}')
-    running.until("suspended", lambda: running.status(JOB)["phase"] == "Suspended" and not workers(running), 60)
-    running.run("patch", "olj", JOB, "--type=merge", "--patch", '{"spec": {"suspend": false}}')
+def test_a_worker_whose_node_is_not_ready_and_who_is_silent_is_replaced(running: Kube) -> None:
+    kubelet = node.component("kubelet")
+    if not kubelet:
+        pytest.skip("only where this machine is the node can its kubelet be frozen")
+    pod = next(pod for pod in running.pods(JOB) if not _over(pod) and pod["metadata"]["name"].startswith("digits-b"))
+    name, before = pod["metadata"]["name"], running.status(JOB)["workers"]["preemptions"]
+    # What the control plane does after a minute, and the kubelet would undo
+    patch = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    with node.frozen(node.processes_of(pod["metadata"]["uid"])):
+        with node.frozen(kubelet):
+            running.run("patch", "pod", name, "--subresource=status", "--patch", json.dumps(patch))
+            running.until("it is counted", lambda: running.status(JOB)["workers"]["preemptions"] == before + 1, 30)
+            running.until("there is another", lambda: len(set(uids(running)) - {name}) == 3, 15)
+        running.until("it goes, as its node is back", lambda: name not in uids(running), 30)
+    told = [message for _, message in running.events(JOB)]
+    assert any("its node is not ready, and nothing was heard of it for 3 s" in each for each in told)
+    assert any("was taken away: NodeNotReady" in each for each in told)
     running.until("three train", lambda: running.members(JOB) == 3, 120)
-    assert running.until("it has gone on", lambda: running.status(JOB)["step"] > step, 60)
+
+
+def test_a_suspended_job_keeps_its_progress_and_goes_on_with_other_numbers(running: Kube) -> None:
+    changed(running, suspend=True)
+    running.until("suspended", lambda: running.status(JOB)["phase"] == "Suspended" and not workers(running), 60)
+    step = running.status(JOB)["step"]
+    numbers(running, small=1)
+    changed(running, suspend=False)
+    steps: list[int] = []
+
+    def has_gone_on() -> bool:
+        steps.append(running.status(JOB)["step"])
+        return bool(steps[-1] > step + 20)
+
+    running.until("two train", lambda: running.members(JOB) == 2, 120)
+    running.until("it has gone on", has_gone_on, 60)
+    assert min(steps) >= step  # a job that begins anew counts from nothing
+    assert workers(running) == {"digits-a-0", "digits-b-0"}
+    numbers(running, small=2)
+    running.until("three train", lambda: running.members(JOB) == 3, 120)
 
 
 def test_a_job_that_has_lost_everybody_resumes_from_its_last_checkpoint(running: Kube) -> None:
@@ -138,3 +199,12 @@ def test_a_job_that_has_lost_everybody_resumes_from_its_last_checkpoint(running:
     resumed = running.status(JOB)["step"]
     assert resumed > step / 2  # far from the start: it has saved every five seconds
     assert running.status(JOB)["workers"]["failures"] == 0
+
+
+def test_a_deadline_that_is_shortened_ends_the_job(running: Kube) -> None:
+    changed(running, activeDeadlineSeconds=5)
+    running.until("failed", lambda: running.condition(JOB, "Failed").get("status") == "True", 15)
+    failed = running.condition(JOB, "Failed")
+    assert failed["reason"] == "ActiveDeadlineExceeded"
+    assert "not complete 5 s after its first step (activeDeadlineSeconds), not counting" in failed["message"]
+    running.until("the pods go", lambda: not workers(running), 60)

@@ -21,6 +21,7 @@ from .kube import Kube
 JOB = "digits"
 LEASE = "omnilearn-operator"
 _OPERATOR = "app.kubernetes.io/name=omnilearn-operator"
+_TAKEOVER_SECONDS = 20.0
 
 Fault = Callable[[Kube, Manifest], AbstractContextManager[None]]
 
@@ -132,7 +133,8 @@ def test_another_operator_takes_over_and_training_does_not_notice(
         stack.enter_context(fault(system, pod_of(system, old)))
         new = system.until("another leads", lambda: another(system, {old}), 40)
         (taken, *_) = system.until("it has taken over", lambda: adoptions(system, new, began), 40)
-        record_property("takeover_seconds", round(taken, 1))  # docs/benchmarks.md; how busy a machine is, is no defect
+        record_property("takeover_seconds", round(taken, 1))  # docs/benchmarks.md
+        assert taken < _TAKEOVER_SECONDS
         running.until("it trains", lambda: running.status(JOB)["step"] > step + 5, 60)
         assert kept(running) == before
         assert labelled(system) == [new]
@@ -153,7 +155,7 @@ def restarts(system: Kube) -> int:
 
 
 def test_an_api_server_that_is_away_costs_neither_a_step_nor_a_restart(running: Kube, system: Kube) -> None:
-    servers = node.api_servers()
+    servers = node.component("kube-apiserver")
     if not servers:
         pytest.skip("only where this machine is the node can its API server be frozen")
     before, step, count, began = kept(running), running.status(JOB)["step"], restarts(system), time.time()

@@ -89,6 +89,16 @@ def test_a_worker_s_token_is_of_no_use_to_the_api_server(running: Kube) -> None:
     assert running.run("exec", "digits-a-0-0", "--", "python", "-c", _ASK).strip() == "401"
 
 
+def test_the_workers_account_may_nothing_but_ask_what_it_may(running: Kube) -> None:
+    account = f"system:serviceaccount:{running.namespace}:{running.pods(JOB)[0]['spec']['serviceAccountName']}"
+    listed = running.run("auth", "can-i", "--list", f"--as={account}").splitlines()[1:]
+    # Lines without a resource are of pages that everybody may read: version, health, what there is.
+    resources = {line.split()[0].partition(".")[0] for line in listed if not line.startswith(" ")}
+    assert resources == {"selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"}
+    assert not may(running.cluster, account, "get", "pods", running.namespace)
+    assert not may(running.cluster, account, "patch", "omnilearnjobs", running.namespace)
+
+
 def test_a_worker_has_no_other_token(running: Kube) -> None:
     spec = running.pods(JOB)[0]["spec"]
     assert spec["automountServiceAccountToken"] is False

@@ -182,6 +182,22 @@ class Nodes:
             self.lost.add(uid_of(pod))
             self.evict(pod)
 
+    def silence(self, pod: Manifest) -> None:
+        """Lose the node of a pod, which is not given up yet: the control plane says that it is not ready."""
+        if runs(pod) and not _is_told_to_go(pod):
+            self.causes.setdefault(uid_of(pod), Cause.TAKEN)
+            self.marked.add(uid_of(pod))
+            self.lost.add(uid_of(pod))
+            self._set(pod, {"conditions": _ready("False")})
+
+    def hear(self, pod: Manifest) -> None:
+        """Have the node of a pod come back, with what runs there."""
+        if uid_of(pod) in self.lost:
+            self.lost.discard(uid_of(pod))
+            self._set(pod, {"conditions": _ready("True")})
+            if "deletionTimestamp" in pod["metadata"]:
+                self._later(self._patience(), pod, self._go)
+
     def find(self) -> None:
         """Have all lost nodes come back; what was on them has ended."""
         lost, self.lost = self.lost, set()
@@ -208,6 +224,10 @@ class Nodes:
 
 def _is_told_to_go(pod: Manifest) -> bool:
     return has_ended(pod) or "deletionTimestamp" in pod["metadata"]
+
+
+def _ready(status: str) -> list[Manifest]:
+    return [{"type": "Ready", "status": status}, {"type": "ContainersReady", "status": "True"}]
 
 
 def _container(state: Manifest) -> Manifest:

@@ -95,9 +95,13 @@ class Operator:
         self.known[uid], self.saw[uid] = self.registry.newest.get(uid, 0), self.registry.pods(key)
 
     def _see_job(self, change: Change) -> None:
-        self.loop.touch(self.registry.see_job(change.object, gone=change.type == "DELETED"))
+        gone = change.type == "DELETED"
+        if gone or self.registry.is_news(change.object):
+            self.loop.touch(self.registry.see_job(change.object, gone=gone))
 
     def _see_pod(self, change: Change) -> None:
-        key = self.registry.see_pod(change.object, gone=change.type == "DELETED")
-        if key is not None:
-            self.loop.touch(key)
+        gone = change.type == "DELETED"
+        if gone or self.registry.is_news(change.object):
+            key = self.registry.see_pod(change.object, gone=gone)
+            if key is not None:
+                self.loop.touch(key)

@@ -160,6 +160,15 @@ class World:
     def loses(self, number: int) -> None:
         self._with_pod(number, self.nodes.lose)
 
+    def silences(self, number: int) -> None:
+        self._with_pod(number, self.nodes.silence)
+
+    def hears(self, number: int) -> None:
+        """Have a node come back that nobody has heard of."""
+        pods = [pod for pod in self.store.pods() if uid_of(pod) in self.nodes.lost]
+        if pods:
+            self._do(lambda: self.nodes.hear(pods[number % len(pods)]))
+
     def threatens(self, number: int) -> None:
         """Mark a pod as one that will be taken away, and then do not."""
         self._with_pod(number, lambda pod: self.nodes.mark(pod, "PreemptionByScheduler"))

@@ -185,6 +185,19 @@ def test_an_operator_that_starts_anew_believes_its_predecessor_until_the_members
     assert late.status.phase == "Waiting"
 
 
+def test_a_job_that_is_edited_is_ready_while_its_new_coordinator_hears_who_trains() -> None:
+    job, both = job_of(), view_of([member(0), member(1)])
+    late = NOW + timedelta(minutes=5)
+    first = look(job, pod(0), pod(1), view=both, now=late)
+    assert first.status is not None
+    book, soon = replace(first.book, status=first.status, written=late), late + timedelta(seconds=2)
+    assert look(job, pod(0), pod(1), view=view_of(), book=book, now=soon).status is None
+    lost = look(job, pod(0), pod(1, running=False), view=view_of(), book=book, now=soon).status
+    assert lost is not None
+    assert lost.workers is not None
+    assert (lost.phase, lost.workers.members) == ("Running", 1)
+
+
 def test_a_suspended_job_lets_its_pods_go_and_says_so() -> None:
     decision = look(job_of(suspend=True), pod(0))
     assert ([each.name for each in decision.delete], condition(decision, "Suspended")) == (

@@ -54,6 +54,20 @@ def created(world: World) -> int:
 # What once went wrong
 
 
+@pytest.mark.parametrize("status", [409, 429, 500])
+def test_a_pod_that_fails_while_its_deletion_is_refused_is_a_failure(world: World, status: int) -> None:
+    running(world)
+    world.line.troubles["delete"] = Trouble.REFUSED, status, 6
+    world.edits("job", lambda spec: spec["workers"][0].update(replicas=1))
+    world.passes(0.3)
+    for number in range(2):
+        world.ends(number, 1)
+    world.passes(15.0)
+    world.calms()
+    assert (world.settles(), world.witness.uncounted()) == ("", "")
+    assert counts(world) == (2, 0)
+
+
 def test_a_job_whose_deletion_went_unheard_gets_no_pods(world: World) -> None:
     running(world)
     world.holds()
@@ -263,3 +277,11 @@ def test_the_status_of_many_workers_stays_small(world: World) -> None:
         world.deletes_pod(0)
     assert world.settles() == ""
     assert len(str(status(world))) < 32_000
+
+
+def test_what_waits_for_room_goes_when_its_job_has_failed(world: World) -> None:
+    world.nodes.weather.is_full = True
+    world.creates("job", 1, startupDeadlineSeconds=7)
+    world.passes(9.5)
+    assert status(world)["phase"] == "Failed"
+    assert world.pods("job") == []

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from .act import act, next_look
+from .act import act, next_look, without_silent
 from .observe import observe, refusal
 from .state import Outcome, State
 
-__all__ = ["Outcome", "State", "act", "next_look", "observe", "refusal"]
+__all__ = ["Outcome", "State", "act", "next_look", "observe", "refusal", "without_silent"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from omnilearn_core.api.messages import Change
@@ -20,7 +21,7 @@ _LONGEST_REST_SECONDS = 1.0
 def act(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     """Return the state after all decisions that are due, and what has to be done."""
     if state.outcome is None:
-        state = adopt(_without_silent(state, now), now)
+        state = adopt(without_silent(state, state.settings.silent_after, now), now)
     if state.outcome is None and state.adopting_since is None:
         state = _regrouped(_completed(state), now)
     state = _released(state)
@@ -49,12 +50,17 @@ def _is_at_rest(state: State) -> bool:
     return others == 0 and newest.is_entered and newest.broken is None and not state.missing(newest)
 
 
-def _without_silent(state: State, now: float) -> State:
-    """Drop the holders that were not heard of for too long; whoever builds or waits has deadlines of its own."""
-    limit = state.settings.silent_after
+def without_silent(
+    state: State, limit: float, now: float, among: Collection[tuple[str, int]] | None = None, why: str = ""
+) -> State:
+    """Drop the holders, or some ``among`` them, that were not heard of for too long.
+
+    Whoever builds or waits has deadlines of its own.
+    """
     silent = [w for w in state.workers.values() if w.holds and w.active and now - w.heard > limit]
-    for worker in silent:
-        state = lost(state, worker, f"nothing was heard of it for {limit:g} s", now)
+    for worker in silent if among is None else [w for w in silent if (w.name, w.attempt) in among]:
+        said = f"nothing was heard of it for {limit:g} s"
+        state = lost(state, worker, f"{why}, and {said}" if why else said, now)
         state = state.wanting(Disconnect(worker.name, worker.connection))
     return state
 
