@@ -26,6 +26,9 @@ NEAR_BEST = 0.9
 _GROUP_INTERVALS = (4, 8)
 _LOCAL_INTERVALS = (2, 4, 8, 16, 32, 64)
 
+# Who joins or leaves waits for a merge: not longer than this, unless two steps take longer.
+_LONGEST_ROUND_SECONDS = 120.0
+
 
 class Chosen(NamedTuple):
     """A strategy, the steps between two of its merges, and why it is this one."""
@@ -69,11 +72,13 @@ def choose(question: Question) -> Chosen:
 
 def _candidates(question: Question) -> Iterator[_Candidate]:
     """Yield everything but Synchronous, the least drifting first."""
-    groups = question.groups
+    groups, shares = question.groups, balanced(question)
+    step = max(worker.seconds(share) for worker, share in zip(question.workers, shares, strict=True))
+    most = max(2.0, _LONGEST_ROUND_SECONDS / step)
     if len(groups) > 1 and max(groups.values()) > 1:
-        for interval in _GROUP_INTERVALS:
+        for interval in (each for each in _GROUP_INTERVALS if each <= most):
             speed = hierarchical(replace(question, interval=interval)).samples_per_second
             yield _Candidate(HIERARCHICAL, interval, speed)
-    for interval in _LOCAL_INTERVALS:
+    for interval in (each for each in _LOCAL_INTERVALS if each <= most):
         speed = local_sgd(replace(question, local_batch=None, local_interval=interval)).samples_per_second
         yield _Candidate(LOCAL_SGD, interval, speed)
