@@ -30,7 +30,7 @@ from plain import Recipe, as_script, distance, flat, global_batches, samples, tr
 
 BATCH = 8
 SWITCH = 6
-"""The step before which the members wait for the choice."""
+"""The step of a generation before which its members wait for the choice."""
 
 
 def without_momentum(parameters: Iterable[Parameter]) -> Optimizer:
@@ -86,7 +86,8 @@ def switching(course: Course, on_batch: Callable[[Session, Worker], object] = la
     def wait(session: Session, me: Worker) -> None:
         course.note(session)
         entered = session._membership.entered
-        if session.step_number >= SWITCH and entered is not None and entered.choice is None:
+        # By then all has been measured, and is worth a report.
+        if entered is not None and entered.choice is None and session._rounds.prober._steps >= SWITCH:
             await_joiner(session)
         on_batch(session, me)
 
@@ -204,10 +205,7 @@ def test_groups_that_are_fast_inside_train_in_step_and_merge(network: Callable[[
     assert all(isinstance(each.session._rounds.learner, HierarchicalLearner) for each in workers)  # type: ignore[union-attr]
 
 
-POINTS = (
-    "computing", "first-bucket", "before-update", "after-update", "assigned", "forming", "built", "switching",
-    "roll-call", "entered", "reducing",
-)  # fmt: skip
+POINTS = ("computing", "first-bucket", "before-update", "after-update", "switching", "roll-call", "entered", "reducing")
 
 
 @pytest.mark.parametrize("groups", ["w", "aab"], ids=["local", "groups"])

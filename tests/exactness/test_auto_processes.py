@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -20,9 +20,15 @@ SCRIPTS = Path(__file__).parents[1] / "scripts"
 BATCH = 8
 
 
-def played(folder: Path, rows: int, seconds: float, steps: int, *faults: Fault) -> RunReport:
+def played(
+    folder: Path, rows: int, seconds: float, steps: int, faults: Sequence[Fault] = (), struck: str = ""
+) -> RunReport:
+    """Run two workers, one of which has fault points."""
     command = ["python", "train_wide.py", str(rows), str(seconds), str(steps)]
-    spec: dict[str, Any] = {"containers": [{"name": "trainer", "command": command}]}
+    groups = [
+        {"name": name, "template": {"spec": {"containers": [{"name": "trainer", "command": command, "env": env}]}}}
+        for name, env in (("w", []), ("x", [{"name": "OMNILEARN_FAULTS", "value": struck}]))
+    ]
     job = OmniLearnJob.from_manifest(
         {
             "apiVersion": "omnilearn.dev/v1alpha1",
@@ -31,11 +37,11 @@ def played(folder: Path, rows: int, seconds: float, steps: int, *faults: Fault) 
             "spec": {
                 "strategy": {"type": "Auto"},
                 "batch": {"global": BATCH, "law": "Uniform"},
-                "workers": [{"name": "w", "replicas": 2, "template": {"spec": spec}}],
+                "workers": groups,
             },
         }
     )
-    options = RunOptions(SCRIPTS, folder / "out", faults, timeout=400.0, threads=1, grace_seconds=10.0)
+    options = RunOptions(SCRIPTS, folder / "out", tuple(faults), timeout=400.0, threads=1, grace_seconds=10.0)
     report = run_job(job, options, Console(file=StringIO(), width=200))
     assert report.state is State.COMPLETE, report.why
     assert report.samples == BATCH * steps
@@ -46,19 +52,26 @@ def played(folder: Path, rows: int, seconds: float, steps: int, *faults: Fault) 
     return report
 
 
-def test_a_large_model_goes_on_with_local_steps_through_a_kill_a_join_and_another_coordinator(tmp_path: Path) -> None:
-    report = played(
-        tmp_path, 1_500_000, 0.0, 1200,
-        Fault(Moment(step=400), Do.STOP_COORDINATOR),
-        Fault(Moment(seconds=60.0), Do.START_COORDINATOR),
-    )  # fmt: skip
+def of_kind(report: RunReport, kind: str) -> list[str]:
+    return [event.sentence for event in report.events if event.kind == kind]
+
+
+def test_a_large_model_goes_on_with_local_steps_though_a_worker_dies_at_the_switch_and_the_coordinator_is_lost(
+    tmp_path: Path,
+) -> None:
+    coordinator = (Fault(Moment(seconds=28.0), Do.STOP_COORDINATOR), Fault(Moment(seconds=30.0), Do.START_COORDINATOR))
+    report = played(tmp_path, 1_500_000, 0.02, 1000, coordinator, "built@10:kill")
     assert report.strategy is not None
     assert report.strategy.type is StrategyType.LOCAL_SGD
+    assert len(of_kind(report, "chosen")) == 1
+    assert len(of_kind(report, "adopted")) == 1
+    # It was lost before it could switch, and has joined what the others had become.
+    assert report.restarts == 1
+    assert report.steps == 1000
 
 
 def test_a_small_model_stays_synchronous(tmp_path: Path) -> None:
     report = played(tmp_path, 64, 0.05, 200)
     assert report.strategy is not None
     assert report.strategy.type is StrategyType.SYNCHRONOUS
-    chosen = [event.sentence for event in report.events if event.kind == "chosen"]
-    assert len(chosen) == 1
+    assert len(of_kind(report, "chosen")) == 1
