@@ -125,6 +125,9 @@ def reference(recipe: Recipe, workers: int, first: int, interval: int) -> Tensor
         left = global_batches(len(recipe.dataset), epoch, recipe.batch)
         while left:
             count = 1 if step < first else interval
+            # A short batch is merged by itself.
+            whole = [each for each in left[:count] if len(each) == recipe.batch]
+            count = len(whole) or 1
             now, left = left[:count], left[count:]
             ways: list[list[Tensor]] = []
             weights: list[float] = []

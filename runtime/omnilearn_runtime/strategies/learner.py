@@ -48,6 +48,9 @@ class Learner:
     steps = 1
     """Global batches in the next round."""
 
+    short_apart = False
+    """A global batch that is short is a round of its own: the times of one with others say nothing about a share."""
+
     timed_steps = 1
     """Global batches in the times of the last round, unless its steps are counted one by one."""
 

@@ -31,6 +31,7 @@ class LocalLearner(Learner):
     """The model on its own way since the last merge, and the model of that merge."""
 
     overlaps = False
+    short_apart = True
 
     def __init__(self, managed: Managed, options: LocalSGD) -> None:
         super().__init__(managed)
