@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import torch
@@ -246,3 +247,25 @@ def test_a_worker_that_joins_after_the_switch_begins_with_what_was_chosen(
     assert len(values(workers)) == 3
     check(workers)
     assert all(isinstance(each.session._rounds.learner, LocalLearner) for each in workers)  # type: ignore[union-attr]
+
+
+def test_a_job_whose_workers_all_died_after_the_switch_goes_on_as_it_was(
+    network: Callable[[float, float], None], tmp_path: Path
+) -> None:
+    network(0.3, 0.3)
+    with Crew(switching(Course()), 2, batch=BATCH, strategy=AUTO, start_wait=0.2, tail_percent=0) as crew:
+        crew.checkpoints = tmp_path
+        for number in range(2):
+            crew.start(number, f"computing@{SWITCH + 3}:kill")
+        assert all(worker.error is not None for worker in crew.wait())
+        chosen = crew.coordinator.snapshot().choice
+    assert chosen is not None
+    course = Course()
+    with Crew(switching(course), 3, batch=BATCH, strategy=AUTO, start_wait=0.2, tail_percent=0) as crew:
+        crew.checkpoints = tmp_path
+        crew.coordinator.remember(chosen)
+        for number in range(3):
+            crew.start(number)
+        check(crew.wait())
+    assert min(course.learners) >= SWITCH
+    assert set().union(*course.learners.values()) == {"LocalLearner"}
