@@ -95,9 +95,10 @@ def _present(
     simulation.show(comparison, console)
     if found.estimates:
         console.print(strategies.table_of(found))
+        console.print(strategies.what_auto_would_do(found), soft_wrap=True)
     for note in notes:
         console.print(note, soft_wrap=True)
-    figures = simulation.as_json(comparison) | {"strategies": strategies.as_json(found)}
+    figures = simulation.as_json(comparison) | strategies.as_json(found)
     try:
         if plot:
             from . import pictures  # noqa: PLC0415 - matplotlib takes seconds to import, and few commands draw

@@ -3,35 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from omnilearn_core.api.job import OmniLearnJob
+from omnilearn_core.api.strategy import StrategyType
 from omnilearn_core.control.words import duration
+from omnilearn_core.simulate.choice import Chosen, choose
 from omnilearn_core.simulate.cluster import Scenario
 from omnilearn_core.simulate.strategies import Estimate, Network, Question, estimates
 
 
 class Compared(NamedTuple):
-    """What each strategy would do; ``chosen`` is the manifest's."""
+    """What each strategy would do; ``chosen`` is the manifest's, or Auto's."""
 
     chosen: str
     estimates: Sequence[Estimate] = ()
+    auto: Chosen | None = None
+    """What Auto would choose."""
 
 
 def compared(
     job: OmniLearnJob, scenario: Scenario, model_mb: float | None, megabits: float, latency_ms: float
 ) -> Compared:
     """Return what each strategy would do with the first workers, if the size of the model is given."""
-    chosen = str(job.spec.strategy.type)
+    strategy = job.spec.strategy
     if model_mb is None:
-        return Compared(chosen)
-    network = Network(megabits * 1e6 / 8, latency_ms / 1000)
-    local = min(job.spec.strategy.local.batch, scenario.global_batch)
-    interval = job.spec.strategy.in_groups.interval
-    question = Question(scenario.global_batch, scenario.workers, model_mb * 1e6, network, local, interval)
-    return Compared(chosen, estimates(question))
+        return Compared(str(strategy.type))
+    question = Question(
+        scenario.global_batch,
+        scenario.workers,
+        model_bytes=model_mb * 1e6,
+        network=Network(megabits * 1e6 / 8, latency_ms / 1000),
+        local_batch=None if strategy.local.by_shares else min(strategy.local.batch, scenario.global_batch),
+        local_interval=strategy.local.interval,
+        interval=strategy.in_groups.interval,
+    )
+    auto = choose(question)
+    if strategy.type is not StrategyType.AUTO:
+        return Compared(str(strategy.type), estimates(question), auto)
+    # Shown as it would be trained.
+    question = replace(question, local_batch=None, local_interval=auto.interval, interval=auto.interval)
+    return Compared(auto.strategy, estimates(question), auto)
+
+
+def what_auto_would_do(found: Compared) -> str:
+    """Say which strategy Auto would choose, and why."""
+    return "" if found.auto is None else f"Auto would choose {found.auto.strategy}: {found.auto.why}."
 
 
 def table_of(found: Compared) -> Table:
@@ -55,6 +75,7 @@ def table_of(found: Compared) -> Table:
     return table
 
 
-def as_json(found: Compared) -> list[dict[str, Any]]:
+def as_json(found: Compared) -> dict[str, Any]:
     """Return the figures as plain data."""
-    return [each._asdict() for each in found.estimates]
+    auto = None if found.auto is None else found.auto._asdict()
+    return {"strategies": [each._asdict() for each in found.estimates], "auto": auto}

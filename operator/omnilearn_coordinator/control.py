@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from omnilearn_core.api.messages import GenerationId, MemberAddress, Plan, WorkerReport
+from omnilearn_core.api.strategy import StrategyType
 from omnilearn_core.control.law import Decision as LawDecision
 from omnilearn_core.control.law import State as MemoryOfLaw
 from omnilearn_core.control.law import decide
@@ -68,6 +69,7 @@ class Control:
         self._kept_state: str | None = None
         self._step_seconds: float | None = None
         self._tail = 0
+        self._tailed = True
         self._wholes: set[str] = set()
         self.plan: Plan | None = None
         self.changes = 0
@@ -87,14 +89,14 @@ class Control:
 
     def begin(self, generation: Generation, now: float) -> Plan:
         """Return the plan with which a generation begins; the shares of those known are remembered."""
-        self._members = generation.members
+        self._follow(generation)
         self._decide(now, ())
         return self._new_plan(generation.id)
 
     def adopt(self, generation: Generation, plan: Plan | None, law_state: str | None, now: float) -> str | None:
         """Go on with a generation's plan; return a sentence if the law's state could not be used."""
         trouble = None
-        self._members = generation.members
+        self._follow(generation)
         state: MemoryOfLaw[Any] = MemoryOfLaw(self._law.name, self._law.fresh(), 0, {}, {}, {})
         if law_state is not None:
             try:
@@ -110,6 +112,11 @@ class Control:
         self._state = replace(state, shares={k: v // self._unit for k, v in plan.shares.items()}, newest={})
         self._version, self.plan, self._tail = plan.version, plan, plan.tail
         return trouble
+
+    def _follow(self, generation: Generation) -> None:
+        """Take over who is in a generation; only Synchronous has a tail."""
+        self._members, choice = generation.members, generation.choice
+        self._tailed = choice is None or choice.type is StrategyType.SYNCHRONOUS
 
     def hear(self, report: WorkerReport, now: float) -> None:
         """Take in what a member has measured under the plan in force."""
@@ -170,9 +177,8 @@ class Control:
         self._period_begun, self._measured = now, {}
         before = dict(self._state.shares) if self._state else {}
         settings, members = self._settings, tuple(map(self._member, self._members))
-        self._tail = tail_samples(
-            settings.global_batch, members, settings.tail_percent, settings.law, self._step_seconds, self._tail
-        )
+        percent = settings.tail_percent if self._tailed else 0
+        self._tail = tail_samples(settings.global_batch, members, percent, settings.law, self._step_seconds, self._tail)
         units = (settings.global_batch - self._tail) // self._unit
         situation = Situation(units, members, now, reports, self._epoch)
         try:

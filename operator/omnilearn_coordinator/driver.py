@@ -28,6 +28,7 @@ from .control import Control
 from .membership import events
 from .membership.actions import Action, Adopt, Assign, Disconnect, Happening, Kind, Refuse, Release
 from .membership.generation import Generation
+from .probe import Probe
 from .settings import JobSettings
 
 logger = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ class Driver:
         self._crowd: Callable[[], int] = lambda: 0
         self.state = membership.State(settings, nonce, term)
         self.control = Control(settings)
+        self._probe = Probe(settings)
         self.measured: dict[str, WorkerReport] = {}
         self.leading: WorkerReport | None = None
         """The report of the highest step since the last start."""
@@ -146,7 +148,7 @@ class Driver:
             self.control.know_quota(worker, message.cpu_quota)
             event: events.Event = events.Joined(worker, connection, message)
         else:
-            event = _event(worker, connection, message)
+            event = events.of_message(worker, connection, message)
         self.state = membership.observe(self.state, event, now)
         return True
 
@@ -160,6 +162,7 @@ class Driver:
         for action in actions:
             self._do(action, now)
         self._plan(now)
+        self._choose(now)
         self._looked, self._pause = now, membership.next_look(self.state, now)
         return self._pause
 
@@ -211,6 +214,7 @@ class Driver:
                     change=generation.change,
                     members=list(generation.members),
                     plan=plan,
+                    choice=generation.choice,
                 )
             )
             self._assignments = {generation.id: frame}  # an older one is never told again
@@ -268,6 +272,15 @@ class Driver:
             law_state=law_state,
         )
 
+    def _choose(self, now: float) -> None:
+        """Have Auto choose, once enough was measured; the next look forms the generation in which it counts."""
+        standing, plan = self.state.standing, self.control.plan
+        if not self.state.is_choosing or standing is None or plan is None or self.state.newest is not standing:
+            return
+        choice = self._probe.look(standing, plan, self.measured, now, self.report_seconds)
+        if choice is not None:
+            self.state = membership.observe(self.state, events.Chosen(choice), now)
+
     def _plan(self, now: float) -> None:
         plan = self.control.look(now, self.report_seconds)
         lead = self.control.lead
@@ -275,22 +288,3 @@ class Driver:
             return
         self._happened(Happening(Kind.PLAN, self.control.decisions[-1].why))
         self._send(lead, to_frame(self._message(plan.generation, plan, self.control.state_to_keep())))
-
-
-_Other = messages.Built | messages.Entered | messages.Broken | messages.Leave | messages.Done | messages.Failed
-
-
-def _event(worker: str, connection: int, message: _Other) -> events.Event:
-    match message:
-        case messages.Built():
-            return events.Built(worker, connection, message.generation)
-        case messages.Entered():
-            return events.Entered(worker, connection, message.generation, message.round)
-        case messages.Broken():
-            return events.Broken(worker, connection, message.generation, message.why)
-        case messages.Leave():
-            return events.Leaving(worker, connection, message.why)
-        case messages.Done():
-            return events.Finished(worker, connection, message)
-        case messages.Failed():
-            return events.Failed(worker, connection, message.error, message.everywhere)

@@ -12,10 +12,12 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import replace
 
 from aiohttp import web
 
 from omnilearn_core.api.messages import LARGEST_MESSAGE
+from omnilearn_core.api.strategy import Choice
 
 from . import limits
 from .connection import Connection
@@ -86,6 +88,10 @@ class Coordinator:
         If all of them come back at once, it may take so many seconds until a job is whole again.
         """
         self._driver.among(crowd, return_seconds)
+
+    def remember(self, choice: Choice | None) -> None:
+        """Go on with what Auto has chosen under an earlier coordinator; call this before `begin`."""
+        self._driver.state = replace(self._driver.state, choice=choice)
 
     def begin(self) -> None:
         """Begin to drive the job; whoever serves many jobs calls this, and `serve_worker` for each connection."""
@@ -161,6 +167,7 @@ class Coordinator:
             bad_requests=self._refusals.counts,
             decisions=tuple(TimedDecision(elapsed + at, why) for at, why in driver.control.decisions),
             outcome=state.outcome,
+            choice=state.choice,
         )
         return view if leading is None else view.with_progress(leading, driver.loss, driver.logged)
 

@@ -9,6 +9,9 @@ from omnilearn_core.api.job import JobSpec, LawName, OmniLearnJob
 from omnilearn_core.api.names import worker_name
 from omnilearn_core.api.strategy import LocalSteps, Strategy, StrategyType
 
+# Others have no tail: Auto has one until it has chosen another strategy.
+_TAILED = (StrategyType.SYNCHRONOUS, StrategyType.AUTO)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
@@ -74,7 +77,7 @@ def settings_of(job: OmniLearnJob) -> JobSettings:
         law=_law(spec),
         min_per_worker=spec.batch.min_per_worker,
         max_per_worker=spec.batch.max_per_worker,
-        tail_percent=spec.batch.tail_percent if spec.strategy.type is StrategyType.SYNCHRONOUS else 0,
+        tail_percent=spec.batch.tail_percent if spec.strategy.type in _TAILED else 0,
         fewest=spec.fewest,
         most=max(spec.most, 1),
         expected=max(spec.most, 1),

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from omnilearn_core.api.messages import WorkerReport
+from omnilearn_core.api.strategy import Choice
 
 from .membership.generation import Generation, Worker
 from .membership.state import Outcome, State
@@ -91,6 +92,9 @@ class JobView:
 
     decisions: tuple[TimedDecision, ...]
     outcome: Outcome | None
+    choice: Choice | None = None
+    """What Auto has chosen."""
+
     step: int = 0
     epoch: int = 0
     samples: int = 0

@@ -72,6 +72,7 @@ class Coordinators:
             on_happening=lambda happening: self._tell(key, happening),
         )
         coordinator.among(lambda: self.connected, return_seconds(self._registry.pod_count))
+        coordinator.remember(None if job.status is None else job.status.strategy)
         coordinator.begin()
         self._running[key] = uid, settings, coordinator
 

@@ -22,6 +22,7 @@ _WORTH_TELLING = {
     Kind.FAILED: (Reason.WORKER_FAILED, True),
     Kind.ADOPTED: (Reason.COORDINATOR_ADOPTED, False),
     Kind.ENTERED: (Reason.REGROUPED, False),
+    Kind.CHOSEN: (Reason.STRATEGY_CHOSEN, False),
     Kind.PLAN: (Reason.BATCH_REBALANCED, False),
 }
 

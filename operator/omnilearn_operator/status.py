@@ -34,7 +34,9 @@ _ENTERED = (Phase.RUNNING, Phase.REGROUPING, Phase.COMPLETE)
 
 # News is written at once; a step more is not news.
 _NEWS_SECONDS = 1.0
-_NEWS = ("phase", "conditions", "workers", "attempts", "start_time", "completion_time", "observed_generation")
+_NEWS = (
+    "phase", "conditions", "workers", "attempts", "start_time", "completion_time", "observed_generation", "strategy",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,8 @@ def _progress(view: JobView, now: datetime) -> dict[str, Any]:
         # The last steps come with the end, not with a report.
         last = max((done.steps for done in view.outcome.done.values()), default=view.step)
         found |= {"step": last, "progress_percent": 100}
+    if view.choice is not None:
+        found["strategy"] = view.choice
     if view.decisions:
         found["decisions"] = [
             DecisionStatus(time=_moment(each.time), why=each.why[:_LONGEST_SENTENCE])

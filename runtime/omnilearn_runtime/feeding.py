@@ -54,9 +54,15 @@ class Feeder:
             offset = self._offset(epoch)
             if offset is None or offset >= end:
                 return
-            interval = Intervals.of((offset, min(offset + self._batch * self._rounds.learner.steps, end)))
+            interval = Intervals.of((offset, self._end_of_round(offset, end)))
             opened = self._rounds.begin(Kind.STEP, epoch, interval, end)
             yield from self._round(opened, order)
+
+    def _end_of_round(self, offset: int, end: int) -> int:
+        learner = self._rounds.learner
+        until = min(offset + self._batch * learner.steps, end)
+        short = (until - offset) % self._batch
+        return until - short if learner.short_apart and until - offset > self._batch else until
 
     def _round(self, opened: Open, order: Tensor) -> Iterator[Any]:
         calm = True

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+
+from omnilearn_core.api.strategy import Choice, Strategy
 
 from .element import Kind
 from .evaluation import Evaluation
@@ -12,8 +15,10 @@ from .ledger import Intervals
 from .progress import Progress
 from .reduction import Reduction
 from .rollcall import Record
-from .strategies import Learner
+from .strategies import Learner, successor_of
 from .work import Open
+
+log = logging.getLogger("omnilearn")
 
 
 class Holding:
@@ -28,6 +33,20 @@ class Holding:
         """Given the round that this worker holds, the state of a newer checkpoint, if there is one."""
 
         self._reduction: Reduction | None = None
+        self._strategy = Strategy()
+        """What Auto has chosen, or Synchronous: other strategies never change."""
+
+    def follow(self, choice: Choice | None) -> None:
+        """Go on by the strategy that was chosen, from the last committed round; model and optimizers stay."""
+        if choice is None or choice.strategy == self._strategy:
+            return
+        if self.open is not None and self.open.kind is Kind.STEP:
+            # Gradients at the model of the last step are not what the other one would sum: they are computed anew.
+            self._forget_held()
+            self.open = None
+        self._strategy = choice.strategy
+        self.learner = successor_of(self.learner, self._strategy)
+        log.info("from round %d on, as %s: %s", self.progress.round + 1, choice.type, choice.why)
 
     def record(self, *, fresh: bool, starting: bool) -> Record:
         """Return what this worker says in a roll call; when a job starts, after a look for a checkpoint."""

@@ -54,6 +54,7 @@ def describe(
             members=None if entered is None else entered.members,
             plan=None if entered is None else known.plan,
             law_state=known.law_state,
+            choice=None if entered is None else entered.choice,
         )
 
     return join

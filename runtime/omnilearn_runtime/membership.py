@@ -26,6 +26,7 @@ from omnilearn_core.api.messages import (
     ToWorker,
     Welcome,
 )
+from omnilearn_core.api.strategy import Strategy
 
 from .environment import Environment
 from .faults import Faults, Point
@@ -250,7 +251,8 @@ class Membership(Generations):
     def _form(self, assignment: Assignment) -> None:
         self._faults.pass_by(Point.FORMING, self.round)
         try:
-            in_teams = self.welcome is not None and self.welcome.strategy.has_teams
+            strategy = self.welcome.strategy if self.welcome is not None else Strategy()
+            in_teams = (strategy if assignment.choice is None else assignment.choice.strategy).has_teams
             port = self.server_port
             group = form(assignment, self._environment.worker, self.wake, in_teams=in_teams, server_port=port)
         except (RuntimeError, ValueError, OSError) as error:

@@ -16,6 +16,7 @@ from omnilearn_core.api.messages import GenerationId, WorkerReport
 
 from .element import Kind
 from .membership import Membership
+from .probing import Exchange
 from .progress import Progress
 from .timing import Delays, Windows
 from .work import Committed
@@ -43,6 +44,9 @@ class Reporter:
 
         self.in_pieces = True
         self.local_steps = 0
+        self.exchange: Exchange | None = None
+        """What an exchange takes, while Auto wants to know it."""
+
         self._delays = Delays()
         self.logged: dict[str, float] = {}
 
@@ -105,6 +109,8 @@ class Reporter:
             local_steps=self.local_steps,
             staleness=staleness,
             most_stale=most_stale,
+            exchange_seconds=None if self.exchange is None else self.exchange.seconds,
+            team_exchange_seconds=None if self.exchange is None else self.exchange.team_seconds,
             skipped=progress.skipped,
             logged={name: value for name, value in self.logged.items() if math.isfinite(value)},
             **measured,

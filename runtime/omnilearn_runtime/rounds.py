@@ -18,6 +18,7 @@ from .group import Group
 from .holding import Holding
 from .ledger import Intervals
 from .membership import Membership
+from .probing import Prober
 from .reduction import Reduction
 from .rollcall import Verdict
 from .strategies import Learner
@@ -37,6 +38,7 @@ class Rounds(Holding):
         self.watch = Stopwatch()
         self.division = Division()
         self._claimer = Claimer(membership, self.division, faults)
+        self.prober = Prober(membership)
         self._previous: Group | None = None
         self.sent: Attempt | None = None
         """The round that is on its way while the one after it is open."""
@@ -85,6 +87,7 @@ class Rounds(Holding):
         self.watch.mark(Phase.OTHER)
 
     def _come_in(self, group: Group) -> Verdict:
+        self.follow(group.assignment.choice)
         return roll_call(group, self.membership, self, self._faults)
 
     def _switch(self, group: Group) -> None:
@@ -284,15 +287,13 @@ class Rounds(Holding):
         lap, steps, self._steps = self.watch.lap(whole.least_exposed), self._steps, 0
         # Some steps of the next round may be in these times.
         alike = self.open is None or (self.open.as_planned and self.division.shares[group.rank] == share)
-        loss = whole.loss / whole.weight if whole.weight else 0.0
-        self._on_commit(
-            Committed(
-                opened.kind, self.progress, group, version, share, opened.interval, opened.held, whole.samples, loss,
-                lap, opened.disturbed, opened.as_planned and alike, max(1, steps),
-                max(0, opened.held.size - share * opened.steps),
-            )
-        )  # fmt: skip
+        self._on_commit(Committed(
+            opened.kind, self.progress, group, version, share, opened.interval, opened.held, whole.samples,
+            whole.loss / whole.weight if whole.weight else 0.0, lap, opened.disturbed, opened.as_planned and alike,
+            max(1, steps, self.learner.timed_steps), max(0, opened.held.size - share * opened.steps),
+        ))  # fmt: skip
         self.learner.check(self.progress.skipped_in_a_row)
         self.membership.check()
+        self.prober.committed(opened.kind, group, self.learner.buckets, self.watch)
         if whole.ready:
             self._switch(group)

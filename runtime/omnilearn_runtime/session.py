@@ -11,6 +11,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from omnilearn_core.api.strategy import Strategy
+
 from . import computing, cpu
 from .alone import Alone
 from .division import Place
@@ -143,7 +145,9 @@ class Session:
         if self._rounds_or_none is not None:
             raise UnsuitableError("session.manage was called twice: give it all models and optimizers at once, by name")
         extra = rest.pop("extra", None)
-        learner = learner_of(self._membership.welcome, manage(model, optimizer, scheduler, extra, **rest))
+        welcome = self._membership.welcome
+        strategy = Strategy() if welcome is None else welcome.strategy
+        learner = learner_of(strategy, manage(model, optimizer, scheduler, extra, **rest))
         rounds = rounds_of(self._environment, learner, self._membership, self._faults, self._committed)
         rounds.resume = self._saving.newer_than
         resumed = None if self._is_late else self._saving.newer_than(0)
@@ -286,6 +290,7 @@ class Session:
             wanted = self._trace.hashes and round_.server is None
             self._trace.committed(round_, self._rounds.learner.parameter_hash() if wanted else "")
         self._reporter.committed(round_)
+        self._reporter.exchange = self._rounds.prober.measured
         self._reporter.local_steps = self._rounds.learner.last_local_steps
         self._reporter.logged.update(self._rounds.learner.figures)
         self._threads.follow(self._reporter.cpu_quota)

@@ -58,6 +58,10 @@ class Stopwatch:
             self._tail += now - self._mark
         self._mark = now
 
+    def restart(self) -> None:
+        """Begin a round here: what was done since the last one belongs to none."""
+        self._mark = self._lap_begun = self._clock()
+
     def lap(self, least_exposed: float) -> Lap:
         """End a round. Whoever was exposed the least, last time, only reduced: what others have more, they waited."""
         now = self._clock()

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the workers need torch")
 
-from omnilearn_core.api.strategy import LocalRule, LocalSGD, Outer, Strategy, StrategyType
+from omnilearn_core.api.strategy import LocalRule, LocalSGD, LocalSteps, Outer, Strategy, StrategyType
 from omnilearn_runtime.faults import Point
 
 from .driver import Run, run
@@ -26,6 +26,8 @@ _OF_SYNCHRONOUS = frozenset({Point.FIRST_BUCKET, Point.CLAIMED})
 
 STRATEGIES = {
     "local-sgd": Strategy(type=StrategyType.LOCAL_SGD, local_sgd=LocalSGD(batch=2, outer=Outer.NESTEROV)),
+    "shares": Strategy(type=StrategyType.LOCAL_SGD, local_sgd=LocalSGD(steps=LocalSteps.SHARES, interval=4)),
+    "auto": Strategy(type=StrategyType.AUTO),
     "fedlalr": Strategy(type=StrategyType.LOCAL_SGD, local_sgd=LocalSGD(batch=2, rule=LocalRule.FEDLALR)),
 }
 

@@ -111,7 +111,7 @@ _CHOICES = {
         'law is "affine": use Uniform, Static, Proportional, PerEpoch, Affine (did you mean Affine?)',
     ),
     "unknown strategy": _with(
-        "spec.strategy.type", "Async", 'type is "Async": use Synchronous, LocalSGD, Hierarchical, Asynchronous'
+        "spec.strategy.type", "Async", 'type is "Async": use Synchronous, LocalSGD, Hierarchical, Asynchronous, Auto'
     ),
     "unknown scheduler": _with(
         "spec.gangScheduler", "kueue", 'gangScheduler is "kueue": use none, native, volcano, coscheduling'

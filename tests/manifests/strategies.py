@@ -45,6 +45,11 @@ STRATEGIES: dict[str, Manifest] = {
     ),
     "local SGD in which some may have no step": local_sgd({"global": 32, "minPerWorker": 0}),
     "local SGD with a tail of nothing": local_sgd({"global": 64, "tailPercent": 0}),
+    "local SGD by shares": local_sgd({"global": 63, "maxPerWorker": 47}, steps="Shares", interval=8),
+    "auto": manifest(strategy={"type": "Auto"}),
+    "auto with a tail until it has chosen": manifest(
+        batch={"global": 64, "tailPercent": 20}, strategy={"type": "Auto"}
+    ),
     "hierarchical without options": hierarchical(),
     "hierarchical with every option": hierarchical(
         interval=2, maxInterval=16, warmupEpochs=0, cooldownEpochs=3, wait=16
@@ -58,6 +63,20 @@ UNFIT: dict[str, Bad] = {
         (
             "spec.strategy.localSGD",
             "localSGD has options, but the type of the strategy is Synchronous: set type to LocalSGD, or remove them",
+        ),
+    ),
+    "options of a strategy that Auto may choose": breaks(
+        manifest(strategy={"type": "Auto", "localSGD": {"interval": 8}}),
+        (
+            "spec.strategy.localSGD",
+            "localSGD has options, but the type of the strategy is Auto: set type to LocalSGD, or remove them",
+        ),
+    ),
+    "group options under Auto": breaks(
+        manifest(strategy={"type": "Auto", "hierarchical": {"interval": 2}}),
+        (
+            "spec.strategy.hierarchical",
+            "hierarchical has options, but the type of the strategy is Auto: set type to Hierarchical, or remove them",
         ),
     ),
     "options of asynchrony without it": breaks(

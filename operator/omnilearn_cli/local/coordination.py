@@ -44,6 +44,7 @@ class CoordinatorSeat:
         self._term += 1
         self._regroups = self._last.regroups
         coordinator = Coordinator(self._settings, self.tokens, term=self._term, on_happening=self._note)
+        coordinator.remember(self._last.choice)
         await coordinator.start(HOST, self._port)
         self._coordinator = coordinator
 
@@ -102,6 +103,7 @@ def view_of(seen: JobView) -> View:
         loss=seen.loss,
         logged=seen.logged,
         imbalance=seen.imbalance,
+        choice=seen.choice,
         decisions=tuple((decision.time, decision.why) for decision in seen.decisions),
         regroups=seen.regroups,
         verdict=None if outcome is None else Verdict(outcome.complete, outcome.why),

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from omnilearn_core.api.base import ApiModel
+from omnilearn_core.api.strategy import Choice
 
 from . import figures, traces
 from .audit import Audit, audit
@@ -79,6 +80,9 @@ class RunReport(ApiModel):
     compute_seconds: float
     """What it took with the shares that were, by the same measure."""
 
+    strategy: Choice | None
+    """What Auto has chosen, if it has."""
+
     members: list[MemberReport]
     generations: int
     regroups: int
@@ -127,6 +131,7 @@ def report_of(
         # Where nobody waits for anybody, there is no slowest one of a step.
         uniform_seconds=figures.uniform_seconds([one for one in steps if one.any.kind == "step"]),
         compute_seconds=figures.compute_seconds([one for one in steps if one.any.kind == "step"]),
+        strategy=view.choice,
         members=_members(view, figures.member_figures(steps)),
         generations=figures.generations(rounds),
         regroups=view.regroups,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from omnilearn_core.api.strategy import Choice
+
 from .ending import Verdict
 
 
@@ -61,6 +63,9 @@ class View:
     loss: float | None = None
     logged: Mapping[str, float] = field(default_factory=dict)
     imbalance: float | None = None
+    choice: Choice | None = None
+    """What Auto has chosen."""
+
     decisions: tuple[tuple[float, str], ...] = ()
     regroups: int = 0
     verdict: Verdict | None = None

@@ -46,6 +46,8 @@ def _is_at_rest(state: State) -> bool:
     newest = state.newest
     if newest is None or len(state.chain) > 1 or state.adopting_since is not None or state.waiting is not None:
         return False
+    if newest.choice != state.choice:
+        return False
     others = len(state.workers) - len(newest.members)
     return others == 0 and newest.is_entered and newest.broken is None and not state.missing(newest)
 

@@ -24,6 +24,7 @@ class Kind(StrEnum):
     WAITING = "waiting"
     BROKEN = "broken"
     PLAN = "plan"
+    CHOSEN = "chosen"
     GONE = "gone"
     JOB_COMPLETE = "job complete"
     JOB_FAILED = "job failed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from omnilearn_core.api.messages import Change, GenerationId, MemberAddress
+from omnilearn_core.api.strategy import Choice, StrategyType
 
 from .actions import Adopt, Kind
 from .generation import Generation
@@ -24,6 +25,7 @@ def adopt(state: State, now: float) -> State:
     if not back and now - state.adopting_since < patience:
         missing = sum(m.worker not in state.workers for m in members)
         return state.waiting_for(f"taking over generation {best.number}: {missing} of its members are not back yet")
+    chosen = _chosen(state, best)
     inside = frozenset(name for name, claim in state.claims.items() if claim.join.generation == best)
     generation = Generation(
         id=best,
@@ -35,7 +37,9 @@ def adopt(state: State, now: float) -> State:
         first_entered=now,
         broken=now if _is_left(state, best) else None,
         why_broken="it was about to be left when its coordinator was lost",
+        choice=chosen,
     )
+    state = replace(state, choice=chosen or state.choice)
     state = replace(_settled(state, generation, now), adopting_since=None, claims={}, chain=(generation,), waiting=None)
     sentence = f"generation {best.number} with {len(members)} members goes on under this coordinator"
     return state.wanting(Adopt(best)).telling(Kind.ADOPTED, sentence)
@@ -55,6 +59,14 @@ def _best(state: State) -> tuple[GenerationId, tuple[MemberAddress, ...]] | None
         return None
     best = max(named, key=lambda generation: (generation.number, len(named[generation]), generation.nonce))
     return best, named[best][0]
+
+
+def _chosen(state: State, best: GenerationId) -> Choice | None:
+    """Return what its members say that Auto has chosen, if it is Auto."""
+    if state.settings.strategy.type is not StrategyType.AUTO:
+        return None
+    said = (claim.join.choice for claim in state.claims.values() if claim.join.generation == best)
+    return next((choice for choice in said if choice is not None), None)
 
 
 def _is_left(state: State, best: GenerationId) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from omnilearn_core.api import messages
 from omnilearn_core.api.messages import GenerationId
+from omnilearn_core.api.strategy import Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,5 +116,31 @@ class HeldUp:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was measured is enough for Auto to choose."""
+
+    choice: Choice
+
+
 WorkerEvent = Connected | Joined | Built | Entered | Broken | Heard | Leaving | Finished | Failed | Closed
-Event = WorkerEvent | HeardAll | HeldUp
+Event = WorkerEvent | HeardAll | HeldUp | Chosen
+
+_Message = messages.Built | messages.Entered | messages.Broken | messages.Leave | messages.Done | messages.Failed
+
+
+def of_message(worker: str, connection: int, message: _Message) -> WorkerEvent:
+    """Return what a worker's message means."""
+    match message:
+        case messages.Built():
+            return Built(worker, connection, message.generation)
+        case messages.Entered():
+            return Entered(worker, connection, message.generation, message.round)
+        case messages.Broken():
+            return Broken(worker, connection, message.generation, message.why)
+        case messages.Leave():
+            return Leaving(worker, connection, message.why)
+        case messages.Done():
+            return Finished(worker, connection, message)
+        case messages.Failed():
+            return Failed(worker, connection, message.error, message.everywhere)

@@ -124,7 +124,8 @@ def planned(state: State, trouble: Trouble | None, now: float) -> State:
     leaving = len(staying) < len(holders)
     if joiners and not staying:
         staying = holders[:1]  # somebody has to hand the model over before it may leave
-    if not joiners and not leaving and trouble is None:
+    switching = state.newest is not None and state.newest.choice != state.choice
+    if not joiners and not leaving and not switching and trouble is None:
         return state
     if leaving and len(staying) + len(joiners) < max(state.settings.fewest, 1):
         return _let_go(state)
@@ -178,7 +179,7 @@ def _reason(holders: Sequence[Worker], joiners: Sequence[Worker]) -> str:
     leavers = [worker.name for worker in holders if worker.leaving]
     parts = [f"{listing(leavers)} leaves"] if leavers else []
     parts += [f"{listing(worker.name for worker in joiners)} joins"] if joiners else []
-    return " and ".join(parts)
+    return " and ".join(parts) or "a strategy was chosen"
 
 
 def _assign(state: State, change: Change, members: Sequence[tuple[Worker, bool]], why: str, now: float) -> State:
@@ -187,6 +188,7 @@ def _assign(state: State, change: Change, members: Sequence[tuple[Worker, bool]]
         change=change,
         members=tuple(worker.as_member(fresh=fresh) for worker, fresh in members),
         assigned=now,
+        choice=state.choice,
     )
     inside = {worker.name for worker, _ in members}
     told = [w.name for w in state.workers.values() if w.name not in inside and w.active and state.is_member(w)]

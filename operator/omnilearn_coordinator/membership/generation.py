@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnilearn_core.api.messages import Change, Done, GenerationId, MemberAddress
+from omnilearn_core.api.strategy import Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class Generation:
     """When the first member said that it is broken."""
 
     why_broken: str = ""
+    choice: Choice | None = None
+    """What Auto had chosen when it was formed."""
 
     @property
     def number(self) -> int:

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from omnilearn_core.api import messages
 from omnilearn_core.api.messages import Change, GenerationId
+from omnilearn_core.api.strategy import Choice
 
 from .actions import Assign, Disconnect, Kind, Refuse
 from .events import (
     Broken,
     Built,
+    Chosen,
     Closed,
     Connected,
     Entered,
@@ -37,6 +39,8 @@ def observe(state: State, event: Event, now: float) -> State:
         return replace(state, workers=workers)
     if isinstance(event, HeardAll):
         return _heard(state, event, now)
+    if isinstance(event, Chosen):
+        return _chosen(state, event.choice)
     if isinstance(event, Connected):
         return _connected(state, event, now)
     worker = state.workers.get(event.worker)
@@ -47,6 +51,13 @@ def observe(state: State, event: Event, now: float) -> State:
         known = any(generation.id == event.generation for generation in state.chain)
         return state.with_worker(worker).progressed(now, step=event.step if known else -1)
     return _said(state.with_worker(worker), worker, event, now)
+
+
+def _chosen(state: State, choice: Choice) -> State:
+    """Take in a choice; the first one counts, for good."""
+    if not state.is_choosing:
+        return state
+    return replace(state, choice=choice).telling(Kind.CHOSEN, f"{choice.type}, because {choice.why}")
 
 
 def _heard(state: State, event: HeardAll, now: float) -> State:

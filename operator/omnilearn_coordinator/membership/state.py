@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from omnilearn_coordinator.settings import JobSettings
 from omnilearn_core.api.messages import Change, Done, Join, MemberAddress
+from omnilearn_core.api.strategy import Choice, StrategyType
 
 from .actions import Action, Happening, Kind
 from .generation import Generation, Worker
@@ -71,6 +72,9 @@ class State:
     """Planned generations in a row that were not entered."""
 
     planned_not_before: float = 0.0
+    choice: Choice | None = None
+    """What Auto has chosen; every generation from then on has it."""
+
     regroups: int = 0
     waiting: str | None = None
     outcome: Outcome | None = None
@@ -85,6 +89,11 @@ class State:
     def standing(self) -> Generation | None:
         """The newest generation that anybody has entered."""
         return self.chain[0] if self.chain and self.chain[0].entered else None
+
+    @property
+    def is_choosing(self) -> bool:
+        """True as long as Auto has not chosen."""
+        return self.settings.strategy.type is StrategyType.AUTO and self.choice is None
 
     def holders(self) -> list[Worker]:
         """Return the connected workers that hold the newest model, in their old order.

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from .base import ApiModel
-from .strategy import Strategy
+from .strategy import Choice, Strategy
 
 WorkerName = Annotated[str, Field(min_length=1, max_length=63)]
 Number = Annotated[int, Field(ge=0, le=2**53)]
@@ -111,6 +111,7 @@ class Join(ApiModel):
 
     members: Members | None = None
     plan: Plan | None = None
+    choice: Choice | None = None
     law_state: LawState | None = None
     """What rank 0 keeps for the coordinator; the last one that it was given."""
 
@@ -185,6 +186,10 @@ class WorkerReport(ApiModel):
     most_stale: Number = 0
     """The largest of these delays."""
 
+    exchange_seconds: Seconds | None = None
+    team_exchange_seconds: Seconds | None = None
+    """Time to sum a model over all members, and over those of its group; none if that was not measured."""
+
     in_pieces: bool = True
     """Its share may be computed in small pieces: nothing in the model looks at a batch as a whole."""
 
@@ -243,8 +248,6 @@ class Welcome(ApiModel):
 
     epoch: Number = 0
     strategy: Strategy = Strategy()
-    """How the workers cooperate."""
-
     memory_bound: Share | None = None
     """The most samples that fitted into this worker's memory at once, in an earlier attempt."""
 
@@ -252,7 +255,7 @@ class Welcome(ApiModel):
 
 
 class Assignment(ApiModel):
-    """A generation, its members and the plan to begin with."""
+    """A generation, its members, the plan to begin with, and what Auto has chosen, once it has."""
 
     type: Literal["assignment"] = "assignment"
     term: Number
@@ -260,6 +263,7 @@ class Assignment(ApiModel):
     change: Change
     members: Members
     plan: Plan
+    choice: Choice | None = None
 
 
 class Reply(ApiModel):

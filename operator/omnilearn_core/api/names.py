@@ -108,6 +108,7 @@ class Reason(StrEnum):
     BAD_TEMPLATE = "BadTemplate"
     POD_REFUSED = "PodRefused"
     BATCH_REBALANCED = "BatchRebalanced"
+    STRATEGY_CHOSEN = "StrategyChosen"
     WORKER_JOINED = "WorkerJoined"
     WORKER_LOST = "WorkerLost"
     WORKER_LEFT = "WorkerLeft"

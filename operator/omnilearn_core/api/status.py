@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from .base import ApiModel, Time
+from .strategy import Choice
 
 Step = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(max_length=253)]
@@ -160,6 +161,9 @@ class JobStatus(ApiModel):
 
     members: Annotated[list[MemberStatus], Field(max_length=64)] = Field(default_factory=list)
     """The members and how they do: the slowest 64."""
+
+    strategy: Choice | None = None
+    """What Auto has chosen."""
 
     decisions: Annotated[list[DecisionStatus], Field(max_length=10)] = Field(default_factory=list)
     """The last ten decisions of the control law."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from .base import ApiModel
 
@@ -21,6 +21,7 @@ class StrategyType(StrEnum):
     LOCAL_SGD = "LocalSGD"
     HIERARCHICAL = "Hierarchical"
     ASYNCHRONOUS = "Asynchronous"
+    AUTO = "Auto"
 
 
 class LocalSteps(StrEnum):
@@ -28,6 +29,7 @@ class LocalSteps(StrEnum):
 
     PROPORTIONAL = "Proportional"
     FIXED = "Fixed"
+    SHARES = "Shares"
 
 
 class Aggregation(StrEnum):
@@ -71,11 +73,16 @@ class LocalSGD(ApiModel):
     """Options of LocalSGD."""
 
     batch: Annotated[int, Field(ge=1, le=16777216)] = LOCAL_BATCH
-    """Samples of one local step. The global batch is a round: all local steps of all workers between two merges."""
+    """Samples of one local step. A round is a global batch, or interval of them: all local steps of all workers
+    between two merges."""
 
     steps: LocalSteps = LocalSteps.PROPORTIONAL
     """Who takes how many local steps in a round. Proportional: as the law says, so that all are done at the same time.
-    Fixed: everybody takes the same number, and the fast wait."""
+    Fixed: everybody takes the same number, and the fast wait. Shares: everybody takes one step with its share of each
+    global batch, and its model weighs by its samples; batch says nothing then."""
+
+    interval: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Global batches of a round."""
 
     aggregation: Aggregation = Aggregation.BY_STEPS
     """What a worker's model weighs in a merge. BySteps: its local steps to the power of exponentPercent / 100. Uniform:
@@ -112,8 +119,13 @@ class LocalSGD(ApiModel):
     """Momentum of the outer optimizer."""
 
     @property
+    def by_shares(self) -> bool:
+        """True if a local step is a worker's share of a global batch."""
+        return self.steps is LocalSteps.SHARES
+
+    @property
     def exponent(self) -> float:
-        """The power of the number of local steps that a worker's model weighs."""
+        """The power of the number of local steps, or of the samples, that a worker's model weighs."""
         return 0.0 if self.aggregation is Aggregation.UNIFORM else self.exponent_percent / 100
 
     @property
@@ -193,8 +205,9 @@ class Strategy(ApiModel):
     """Synchronous: every step is one global batch, computed by all members together. LocalSGD: every worker takes
     steps of its own, and after a global batch their models are merged. Hierarchical: the workers of a group train in
     step, the models of the groups are merged every few steps and meanwhile they go on, as in DASO. Asynchronous: the
-    first worker is also a server, which applies the workers' gradients as they come, so that nobody waits. Cannot be
-    changed."""
+    first worker is also a server, which applies the workers' gradients as they come, so that nobody waits. Auto: the
+    job begins as Synchronous, measures for some seconds how long it computes and exchanges, and goes on as Synchronous,
+    Hierarchical or LocalSGD; status.strategy says which, and why. Cannot be changed."""
 
     local_sgd: Annotated[LocalSGD | None, Field(alias="localSGD")] = None
     """Options of LocalSGD. Cannot be changed."""
@@ -217,10 +230,45 @@ class Strategy(ApiModel):
 
     @property
     def has_teams(self) -> bool:
-        """True if the workers of a group exchange more with each other than with the rest."""
-        return self.type is StrategyType.HIERARCHICAL
+        """True if the workers of a group exchange more with each other than with the rest, or may come to do so."""
+        return self.type in (StrategyType.HIERARCHICAL, StrategyType.AUTO)
 
     @property
     def unit(self) -> int:
         """Every share of a whole round is a multiple of so many samples."""
-        return self.local.batch if self.type is StrategyType.LOCAL_SGD else 1
+        return self.local.batch if self.type is StrategyType.LOCAL_SGD and not self.local.by_shares else 1
+
+
+class Choice(ApiModel):
+    """What Auto has chosen."""
+
+    type: StrategyType
+    """Synchronous, Hierarchical or LocalSGD."""
+
+    interval: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Steps between two merges."""
+
+    why: Annotated[str, Field(max_length=1024)] = ""
+    """What was measured, and what follows from it."""
+
+    @field_validator("type")
+    @classmethod
+    def _is_offered(cls, chosen: StrategyType) -> StrategyType:
+        if chosen in (StrategyType.AUTO, StrategyType.ASYNCHRONOUS):
+            raise ValueError(f"Auto never chooses {chosen}")
+        return chosen
+
+    @property
+    def strategy(self) -> Strategy:
+        """The same, with all options that follow from it."""
+        match self.type:
+            case StrategyType.LOCAL_SGD:
+                return Strategy(type=self.type, local_sgd=LocalSGD(steps=LocalSteps.SHARES, interval=self.interval))
+            case StrategyType.HIERARCHICAL:
+                # The probe was the warm-up; a blocking epoch at the end would cost what the choice is to save.
+                options = Hierarchical(
+                    interval=self.interval, max_interval=self.interval, warmup_epochs=0, cooldown_epochs=0
+                )
+                return Strategy(type=self.type, hierarchical=options)
+            case _:
+                return Strategy(type=self.type)

@@ -7,6 +7,7 @@ samples a second are not the whole truth: docs/strategies.md has what was measur
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -45,9 +46,35 @@ class Question:
     workers: tuple[SimulatedWorker, ...]
     model_bytes: float
     network: Network
-    local_batch: int = 32
+    local_batch: int | None = 32
+    """Samples of a local step; None: a worker's share of a global batch."""
+
+    local_interval: int = 1
+    """Global batches between two merges of local steps."""
+
     interval: int = 4
     """Steps between two merges of groups."""
+
+    inside_seconds: float | None = None
+    """How long an exchange takes inside of the slowest group, if that is known."""
+
+    hidden_seconds: float = 0.0
+    """What part of an exchange of gradients Synchronous hides behind its computing."""
+
+    @property
+    def exchange_seconds(self) -> float:
+        """How long it takes to sum a model over all workers."""
+        return self.network.all_reduce(self.model_bytes, len(self.workers))
+
+    @property
+    def exposed_seconds(self) -> float:
+        """What Synchronous waits for in a step, after its computing."""
+        return max(0.0, self.exchange_seconds - self.hidden_seconds)
+
+    @property
+    def groups(self) -> dict[str, int]:
+        """How many workers each group has."""
+        return Counter(worker.group for worker in self.workers)
 
 
 class Estimate(NamedTuple):
@@ -90,30 +117,35 @@ def _equal(question: Question) -> list[int]:
 def synchronous(question: Question, shares: Sequence[int], name: str) -> Estimate:
     """Compute together, sum the gradients, update."""
     busy = [worker.seconds(share) for worker, share in zip(question.workers, shares, strict=True)]
-    seconds = max(busy) + question.network.all_reduce(question.model_bytes, len(busy))
+    seconds = max(busy) + question.exposed_seconds
     return _in_step(name, seconds, seconds, question.global_batch, busy)
 
 
 def local_sgd(question: Question) -> Estimate:
-    """Take local steps, as many as each can in the same time; sum the models once."""
-    batch = min(question.local_batch, question.global_batch)
+    """Take local steps, as many as each can in the same time, or one of each global batch; sum the models once."""
+    batch = min(question.local_batch or 1, question.global_batch)
     units = question.global_batch // batch
-    slots = [Slot(0.0, worker.seconds(batch), 0, units) for worker in question.workers]
-    steps = balance(units, slots)
-    busy = [count * slot.per_sample for count, slot in zip(steps, slots, strict=True)]
-    seconds = max(busy) + question.network.all_reduce(question.model_bytes, len(busy))
-    return _in_step("LocalSGD", seconds, seconds, units * batch, busy)
+    if question.local_batch is None:
+        per_batch = [w.seconds(share) for w, share in zip(question.workers, balanced(question), strict=True)]
+    else:
+        slots = [Slot(0.0, worker.seconds(batch), 0, units) for worker in question.workers]
+        per_batch = [count * slot.per_sample for count, slot in zip(balance(units, slots), slots, strict=True)]
+    busy = [question.local_interval * each for each in per_batch]
+    seconds = max(busy) + question.exchange_seconds
+    return _in_step("LocalSGD", seconds, seconds, question.local_interval * units * batch, busy)
 
 
 def hierarchical(question: Question) -> Estimate:
-    """Be synchronous inside of groups; sum the models of groups every few steps, beside the computing."""
+    """Be synchronous inside of groups; sum the models every few steps, beside the computing."""
     shares, network, size = balanced(question), question.network, question.model_bytes
     busy = [worker.seconds(share) for worker, share in zip(question.workers, shares, strict=True)]
-    groups = {worker.group for worker in question.workers}
-    inside = [network.all_reduce(size, sum(w.group == group for w in question.workers)) for group in groups]
-    steps = question.interval * (max(busy) + max(inside))
-    # Summed beside the next step; what takes longer than that is waited for.
-    seconds = steps + max(0.0, network.all_reduce(size, len(groups)) - steps / question.interval)
+    inside = question.inside_seconds
+    if inside is None:
+        inside = max(network.all_reduce(size, count) for count in question.groups.values())
+    step = max(busy) + inside
+    # Summed beside the next step; what takes longer than that is waited for. All workers take part in it.
+    merge = question.exchange_seconds if len(question.groups) > 1 else 0.0
+    seconds = question.interval * step + max(0.0, merge - step)
     computing = [question.interval * each for each in busy]
     update = seconds / question.interval
     return _in_step("Hierarchical", update, seconds, question.interval * question.global_batch, computing)

@@ -6,7 +6,6 @@ done with them.
 
 from __future__ import annotations
 
-from omnilearn_core.api.messages import Welcome
 from omnilearn_core.api.strategy import Strategy, StrategyType
 from omnilearn_runtime.managed import Managed
 
@@ -15,14 +14,13 @@ from .learner import DivergedError, Learner
 from .local import LocalLearner
 from .remote import RemoteLearner
 
-__all__ = ["DivergedError", "Learner", "RemoteLearner", "learner_of"]
+__all__ = ["DivergedError", "Learner", "RemoteLearner", "learner_of", "successor_of"]
 
 
-def learner_of(welcome: Welcome | None, managed: Managed) -> Learner:
-    """Return the learner of a job's strategy, as the coordinator has told it."""
-    strategy = Strategy() if welcome is None else welcome.strategy
+def learner_of(strategy: Strategy, managed: Managed) -> Learner:
+    """Return the learner of a strategy; before it has chosen, Auto is as Synchronous."""
     match strategy.type:
-        case StrategyType.SYNCHRONOUS:
+        case StrategyType.SYNCHRONOUS | StrategyType.AUTO:
             return Learner(managed)
         case StrategyType.LOCAL_SGD:
             return LocalLearner(managed, strategy.local)
@@ -30,3 +28,12 @@ def learner_of(welcome: Welcome | None, managed: Managed) -> Learner:
             return HierarchicalLearner(managed, strategy.in_groups)
         case StrategyType.ASYNCHRONOUS:
             return RemoteLearner(managed)
+
+
+def successor_of(learner: Learner, strategy: Strategy) -> Learner:
+    """Return the learner of another strategy, which begins with the model and the optimizers as they are."""
+    learner.buckets.close()
+    after = learner_of(strategy, learner.managed)
+    if learner.in_pass is not None:
+        after.begin_pass(*learner.in_pass)
+    return after

@@ -83,6 +83,7 @@ class HierarchicalLearner(Learner):
 
     def begin_pass(self, pass_: int, left: int | None) -> None:
         """Find out whether the groups go on while they merge, in this pass."""
+        super().begin_pass(pass_, left)
         self._cycling = is_cycling(self._options, pass_, left)
 
     def join(self, teams: int) -> None:
@@ -225,7 +226,8 @@ class HierarchicalLearner(Learner):
         """Become that state."""
         self._sent, self.in_flight = None, False
         super().load(tree)
-        self._rhythm = Rhythm(**tree["rhythm"])
+        # What another strategy has saved, before Auto chose this one, has no rhythm.
+        self._rhythm = Rhythm(**tree["rhythm"]) if "rhythm" in tree else Rhythm(self._options.interval)
 
     def align(self, tree: dict[str, Any]) -> None:
         """Take over the optimizer's state: the members of a team must have the same, whoever joins it."""

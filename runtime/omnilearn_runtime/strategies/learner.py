@@ -48,6 +48,15 @@ class Learner:
     steps = 1
     """Global batches in the next round."""
 
+    short_apart = False
+    """A global batch that is short is a round of its own: the times of one with others say nothing about a share."""
+
+    timed_steps = 1
+    """Global batches in the times of the last round, unless its steps are counted one by one."""
+
+    in_pass: tuple[int, int | None] | None = None
+    """The pass that has begun last, and how many were left with it."""
+
     step_due = False
     """All that this worker computes for the next step inside the round is there: its team may take it."""
 
@@ -82,6 +91,7 @@ class Learner:
 
     def begin_pass(self, pass_: int, left: int | None) -> None:
         """Begin a pass over the data, with which ``left`` are left; None if the script has not said how many."""
+        self.in_pass = pass_, left
 
     def join(self, teams: int) -> None:
         """Enter a generation with members of so many groups of the manifest."""

@@ -24,11 +24,14 @@ from .learner import Learner
 from .local_rules import Bvr, rule_of
 from .sampling import LossBias
 
+_ENDLESS = 2**62
+
 
 class LocalLearner(Learner):
     """The model on its own way since the last merge, and the model of that merge."""
 
     overlaps = False
+    short_apart = True
 
     def __init__(self, managed: Managed, options: LocalSGD) -> None:
         super().__init__(managed)
@@ -40,7 +43,26 @@ class LocalLearner(Learner):
         self._merged = self._copies()
         self._seen: set[int] = set()
         self._samples, self._weight, self._weighed = 0, 0.0, False
+        self.steps = options.interval
+        self._round: Sequence[int] = ()
+        self._sizes: Sequence[int] = ()
+        self._way_weight = 0.0
         self._begin()
+
+    def begin(self, sizes: Sequence[int]) -> None:
+        """Begin a round, or go on with it in another generation: a step that was not whole is taken as it is."""
+        if self._options.by_shares:
+            self._step()
+        self._round = self._sizes = [size for size in sizes if size]
+        self.timed_steps = len(sizes)
+
+    @property
+    def _size(self) -> int:
+        """Samples of the present local step."""
+        if not self._options.by_shares:
+            return self._options.batch
+        # What comes beyond the shares is one step.
+        return self._sizes[0] if self._sizes else _ENDLESS
 
     def order(self, order: Tensor, pass_: int, place: Place) -> Tensor:
         """Return the order of the pass, or one in which this worker has hard samples."""
@@ -48,7 +70,7 @@ class LocalLearner(Learner):
 
     def at_once(self, pending: int) -> int:
         """Return how many samples are left of the present local step."""
-        return pending if self._rule.anchors else min(pending, self._options.batch - self._samples)
+        return pending if self._rule.anchors else min(pending, self._size - self._samples)
 
     def saw(self, samples: Sequence[int], losses: Tensor) -> None:
         """Note how hard some samples are."""
@@ -70,7 +92,8 @@ class LocalLearner(Learner):
             self._subtract_gradient_before(self._rule, weight)
         self._samples += samples
         self._weight += weight
-        if self._samples >= self._options.batch:
+        self._way_weight += weight
+        if self._samples >= self._size:
             self._step()
 
     def settle(self) -> None:
@@ -105,7 +128,8 @@ class LocalLearner(Learner):
         return own
 
     def _own_weight(self) -> float:
-        return float(self.local_steps) ** self._options.exponent if self.local_steps else 0.0
+        whole = self._way_weight if self._options.by_shares else float(self.local_steps)
+        return whole**self._options.exponent if self.local_steps and whole > 0 else 0.0
 
     def contributions(self, opened: Open) -> list[Tensor]:
         """Return running statistics, what the rule merges, and at the end of a pass how hard samples are."""
@@ -120,6 +144,9 @@ class LocalLearner(Learner):
         count = len(self._rule.own())
         self._go_back()
         finite = super().update(reduction, whole, contributions)
+        if finite and not self.managed.scheduler_per_epoch:
+            for _ in range(self.timed_steps - 1):
+                self.managed.schedule()
         beyond = contributions[1 if self._statistics.exist else 0 :]
         if finite and count and whole.weight > 0:
             self._rule.merge([each / whole.weight for each in beyond[:count]])
@@ -160,9 +187,11 @@ class LocalLearner(Learner):
     def load(self, tree: dict[str, Any]) -> None:
         """Become that state."""
         super().load(tree)
-        self._outer.load_state_dict(tree["outer"])
-        self._rule.load(tree["rule"])
-        if self.bias is not None and tree["bias"]:
+        # What another strategy has saved, before Auto chose this one, has no such states.
+        if "outer" in tree:
+            self._outer.load_state_dict(tree["outer"])
+            self._rule.load(tree["rule"])
+        if self.bias is not None and tree.get("bias"):
             self.bias.load(tree["bias"])
         self._merged = self._copies()
         self._begin()
@@ -190,7 +219,7 @@ class LocalLearner(Learner):
             self._seen.update(index for index, seen in zip(bucket.indices, bucket.touched, strict=True) if seen)
         self._rule.step()
         self.buckets.clear()
-        self._samples, self._weight = 0, 0.0
+        self._samples, self._weight, self._sizes = 0, 0.0, self._sizes[1:]
         self.local_steps += 1
 
     def _go_back(self) -> None:
@@ -200,6 +229,7 @@ class LocalLearner(Learner):
     def _begin(self) -> None:
         """Be at the last merge."""
         self._samples, self._weight, self._weighed, self.local_steps = 0, 0.0, False, 0
+        self._way_weight, self._sizes = 0.0, self._round
         self._seen = set()
         self._rule.begin(self.buckets.parameters)
 

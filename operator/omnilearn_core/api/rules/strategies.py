@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from omnilearn_core.api.job import JobSpec, OmniLearnJob
-from omnilearn_core.api.strategy import LOCAL_BATCH, Hierarchical, Staleness, Strategy, StrategyType
+from omnilearn_core.api.strategy import LOCAL_BATCH, Hierarchical, LocalSteps, Staleness, Strategy, StrategyType
 
 from .numbers import MOST as _MOST
 from .rule import Rule, Values
 
 # CEL, written for the part that a rule is about.
-_IS_LOCAL = f"self.strategy.type == '{StrategyType.LOCAL_SGD}'"
+_HAS_SHARES = f"has(self.strategy.localSGD) && self.strategy.localSGD.steps == '{LocalSteps.SHARES}'"
+# Its shares are whole numbers of local steps.
+_IS_LOCAL = f"self.strategy.type == '{StrategyType.LOCAL_SGD}' && !({_HAS_SHARES})"
+_TAILED = (StrategyType.SYNCHRONOUS, StrategyType.AUTO)
 _LOCAL_BATCH = f"(has(self.strategy.localSGD) ? self.strategy.localSGD.batch : {LOCAL_BATCH})"
 
 
@@ -58,8 +61,8 @@ def _most_below_a_step(spec: JobSpec) -> Values | None:
 
 
 def _tail_without_synchrony(spec: JobSpec) -> Values | None:
-    synchronous = spec.strategy.type is StrategyType.SYNCHRONOUS
-    return None if synchronous or not spec.batch.tail_percent else (str(spec.strategy.type),)
+    has_tail = spec.strategy.type in _TAILED
+    return None if has_tail or not spec.batch.tail_percent else (str(spec.strategy.type),)
 
 
 def _options_changed(old: OmniLearnJob, new: OmniLearnJob) -> Values | None:
@@ -147,8 +150,9 @@ RULES: tuple[Rule, ...] = (
         at="spec",
         field="batch.tailPercent",
         sentence="batch.tailPercent is set, but only Synchronous has a tail, not %s: remove it",
-        cel=f"self.strategy.type == '{StrategyType.SYNCHRONOUS}' || !has(self.batch.tailPercent) ||"
-        " self.batch.tailPercent == 0",
+        cel="self.strategy.type in ["
+        + ", ".join(f"'{kind}'" for kind in _TAILED)
+        + "] || !has(self.batch.tailPercent) || self.batch.tailPercent == 0",
         values=("self.strategy.type",),
         broken=_tail_without_synchrony,
     ),
