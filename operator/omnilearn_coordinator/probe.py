@@ -18,7 +18,7 @@ from .settings import JobSettings
 # Shares have converged if the plan has stood for so many pauses between reports; whether or not, it is chosen so many
 # seconds after everybody has measured an exchange.
 _SETTLED_REPORTS = 3.0
-_LONGEST_SECONDS = 20.0
+_LONGEST_SECONDS = 10.0
 
 # What a worker can claim is anything; the model needs numbers that it can divide by.
 _SHORTEST, _LONGEST = 1e-6, 1e6

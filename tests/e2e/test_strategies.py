@@ -13,7 +13,7 @@ from .kube import Kube
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "strategies").glob("*.yaml"))
 # Auto needs some seconds until it has chosen.
-_EPOCHS = dict.fromkeys((file.stem for file in EXAMPLES), 3) | {"auto": 15}
+_EPOCHS = dict.fromkeys((file.stem for file in EXAMPLES), 3) | {"auto": 30}
 
 
 def shortened(file: Path) -> dict[str, Any]:

@@ -45,7 +45,7 @@ STRATEGIES: dict[str, Manifest] = {
     ),
     "local SGD in which some may have no step": local_sgd({"global": 32, "minPerWorker": 0}),
     "local SGD with a tail of nothing": local_sgd({"global": 64, "tailPercent": 0}),
-    "local SGD by shares": local_sgd({"global": 63, "maxPerWorker": 47}, steps="Shares", interval=8),
+    "local SGD by shares": local_sgd({"global": 63, "maxPerWorker": 63}, steps="Shares", interval=8),
     "auto": manifest(strategy={"type": "Auto"}),
     "auto with a tail until it has chosen": manifest(
         batch={"global": 64, "tailPercent": 20}, strategy={"type": "Auto"}

@@ -126,10 +126,10 @@ def test_it_is_asked_when_the_shares_have_stood_for_a_while() -> None:
 
 def test_shares_that_never_rest_are_not_waited_for_for_ever() -> None:
     each = Probe(AUTO)
-    for at in range(19):
+    for at in range(9):
         moving = PLAN.model_copy(update={"version": at + 1})
         assert each.look(GENERATION, moving, reports(), 100.0 + at) is None
-    assert each.look(GENERATION, PLAN, reports(), 121.0) is not None
+    assert each.look(GENERATION, PLAN, reports(), 111.0) is not None
 
 
 @pytest.mark.parametrize(
