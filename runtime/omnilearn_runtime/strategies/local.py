@@ -40,6 +40,7 @@ class LocalLearner(Learner):
         self._merged = self._copies()
         self._seen: set[int] = set()
         self._samples, self._weight, self._weighed = 0, 0.0, False
+        self._rule.keep()
         self._begin()
 
     def order(self, order: Tensor, pass_: int, place: Place) -> Tensor:
@@ -126,11 +127,13 @@ class LocalLearner(Learner):
         if self.bias is not None and len(beyond) > count:
             self.bias.merge(*beyond[count:])
             self.figures = self.bias.figures
+        self._rule.keep() if finite else self._rule.restore()
         self._begin()
         return finite
 
     def forget(self) -> None:
         """Go back to the last merge."""
+        self._rule.restore()
         self._go_back()
         super().forget()
 
@@ -165,6 +168,7 @@ class LocalLearner(Learner):
         if self.bias is not None and tree["bias"]:
             self.bias.load(tree["bias"])
         self._merged = self._copies()
+        self._rule.keep()
         self._begin()
 
     def _apply(self, *, finite: bool, counts: bool) -> None:
