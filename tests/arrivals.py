@@ -52,7 +52,7 @@ class Journal:
 
     def _began(self, server: Server) -> None:
         # Whatever a server that is lost still notes belongs to nobody.
-        mine = self.events = [*self.events, ("began", server.pass_, server.base, len(server.assignment.members))]
+        mine = self.events = [*self.events, ("began", server.pass_, server.base, server._policy.members)]
         server.on_event = lambda *event: mine.append(event)
 
     def fates(self, worker: str) -> list[tuple[str, int]]:
