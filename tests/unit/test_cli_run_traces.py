@@ -210,3 +210,11 @@ def test_a_sample_that_a_later_server_kept_and_gave_out_again_is_doubled() -> No
 def test_a_server_that_goes_back_to_an_earlier_pass_undoes_the_later_one() -> None:
     later, earlier = gradient(9, (0, 8), (1, 8), epoch=1), gradient(6, (32, 40), (2, 5), (0, 32))
     assert [one.any for one in rounds_of(("a", later), ("a", earlier))] == [earlier]
+
+
+def test_the_staleness_of_a_worker_is_the_mean_and_the_largest_of_what_was_applied() -> None:
+    delays = [(1, 0), (2, 3), (3, 6)]
+    told = [("a", gradient(n, (8 * n, 8 * n + 8), (1, 0)).model_copy(update={"delay": d})) for n, d in delays]
+    discarded = gradient(4, (0, 0), (1, 0)).model_copy(update={"delay": 40, "mine": ()})
+    found = figures.member_figures(figures.training(rounds_of(*told, ("a", discarded))))
+    assert (found["a"].staleness, found["a"].max_staleness) == (3.0, 6)
