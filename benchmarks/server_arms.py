@@ -36,7 +36,7 @@ from omnilearn_runtime.managed import Managed, manage
 from omnilearn_runtime.progress import Progress
 
 HOST = "127.0.0.1"
-LIMIT_SECONDS = 120.0
+LIMIT_SECONDS = 300.0
 _WARM = 10
 _LONG = 2**16
 
