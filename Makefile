@@ -50,8 +50,9 @@ bench: $(READY) ## All benchmarks, for a quiet machine and a long coffee: tables
 		$(BIN)/python -m benchmarks.$$each --json out/$$each.json --plot out/$$each.png || exit 1; done
 	@$(BIN)/python -m benchmarks.peers --json out/peers.json
 
-chaos: $(READY) ## A thousand seeded faults against real processes
+chaos: $(READY) ## A thousand seeded faults against real processes, and some against every other strategy
 	@FAULTS=1000 $(BIN)/pytest $(PATIENTLY) tests/chaos/test_chaos.py
+	@FAULTS=40 $(BIN)/pytest $(PATIENTLY) tests/chaos/test_strategies.py
 
 chaos-cluster: $(READY) ## A hundred seeded faults against a real job on real pods (FAULTS, SEED); figures and a picture in out/
 	@FAULTS=$${FAULTS:-100} $(BIN)/pytest $(PATIENTLY) tests/e2e/test_chaos.py

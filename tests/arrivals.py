@@ -52,7 +52,7 @@ class Journal:
 
     def _began(self, server: Server) -> None:
         # Whatever a server that is lost still notes belongs to nobody.
-        mine = self.events = [*self.events, ("began", server.pass_, server.base, len(server.assignment.members))]
+        mine = self.events = [*self.events, ("began", server.pass_, server.base, server._policy.members)]
         server.on_event = lambda *event: mine.append(event)
 
     def fates(self, worker: str) -> list[tuple[str, int]]:
@@ -79,7 +79,8 @@ class Replay:
         self.sums: list[tuple[list[Tensor], int]] = []
         self.now: dict[str, list[tuple[list[Tensor], int]]] = defaultdict(list)
         self.later: dict[str, list[tuple[list[Tensor], int]]] = defaultdict(list)
-        self.updated: set[str] | None = None
+        self.alive: set[str] = set()
+        self.to_come: set[str] | None = None
 
     def _state(self) -> Any:
         return copy.deepcopy((self.model.state_dict(), self.optimizer.state_dict()))
@@ -99,6 +100,7 @@ class Replay:
 
     def issued(self, worker: str, samples: list[list[int]]) -> None:
         positions = [self.order[at] for low, high in samples for at in range(low, high)]
+        self.alive.add(worker)
         self.handed[worker] = ([p.detach().clone() for p in self.model.parameters()], positions, self.version)
 
     def _gradient(self, worker: str) -> tuple[list[Tensor], int, int]:
@@ -154,29 +156,29 @@ class Replay:
         self.parked.pop(worker, None)
 
     def _ringleader(self, worker: str, gradient: list[Tensor], weight: int) -> None:
-        if self.updated is None:
+        if self.to_come is None:
             self.now[worker].append((gradient, weight))
-            if len(self.now) == self.members:
+            if self.alive <= set(self.now):  # all who have begun: somebody may come late
                 self._update(mean_of_means(self.now))
-                self.updated = {worker}
-        elif worker in self.updated:
-            self.later[worker].append((gradient, weight))
-        else:
+                self.to_come = self.alive - {worker}
+        elif worker in self.to_come:
             self.now[worker].append((gradient, weight))
             self._update(mean_of_means(self.now))
-            self.updated.add(worker)
-        if self.updated is not None and len(self.updated) == self.members:
-            self.now, self.later, self.updated = self.later, defaultdict(list), None
+            self.to_come.discard(worker)
+        else:
+            self.later[worker].append((gradient, weight))
+        if self.to_come is not None and not self.to_come:
+            self.now, self.later, self.to_come = self.later, defaultdict(list), None
 
     def flushed(self) -> None:
         """Use what no update has used, at the end of a pass."""
         if self.sums:
             self._update(mean(self.sums))
             self.sums = []
-        left = self.now if self.updated is None else self.later
+        left = self.now if self.to_come is None else self.later
         if left:
             self._update(mean_of_means(left))
-        self.now, self.later, self.updated = defaultdict(list), defaultdict(list), None
+        self.now, self.later, self.to_come = defaultdict(list), defaultdict(list), None
 
     def met(self) -> None:
         """All have met, which is a round of its own."""

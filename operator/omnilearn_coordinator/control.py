@@ -196,12 +196,15 @@ class Control:
         return changed
 
     def _member(self, member: MemberAddress) -> Member:
-        group, most = self._settings.group_of(member.worker), self._settings.max_per_worker
+        group, least = self._settings.group_of(member.worker), self._settings.min_per_worker
+        most = self._settings.max_per_worker
+        if self._settings.only_serves(member.worker) and len(self._members) > 1:
+            least = most = 0
         return Member(
             worker=member.worker,
             group=group.name,
             device=member.device,
-            minimum=-(-self._settings.min_per_worker // self._unit),
+            minimum=-(-least // self._unit),
             maximum=None if most is None else most // self._unit,
             capacity=group.capacity,
             quota=self._quotas.get(member.worker) if member.device == "cpu" else None,

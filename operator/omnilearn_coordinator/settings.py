@@ -61,6 +61,11 @@ class JobSettings:
         name = worker.rpartition("-")[0]
         return self.groups.get(name) or GroupSettings(name)
 
+    def only_serves(self, worker: str) -> bool:
+        """Tell whether a worker is a server and nothing else."""
+        name = self.strategy.server_group
+        return name is not None and worker.rpartition("-")[0] == f"{self.name}-{name}"
+
 
 def settings_of(job: OmniLearnJob) -> JobSettings:
     """Return what the coordinator has to know of a job."""

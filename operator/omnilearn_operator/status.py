@@ -203,6 +203,7 @@ def _member(member: MemberView) -> MemberStatus:
         step_milliseconds=_rounded(1000 * (member.compute_seconds + member.tail_seconds)),
         local_steps=member.local_steps or None,
         staleness=None if member.staleness is None else _rounded(member.staleness),
+        max_staleness=None if member.staleness is None else member.most_stale,
     )
 
 

@@ -87,7 +87,9 @@ def roll_call(
     """Find out who is where, and heal those who are behind; raises Gone if the generation has to be left."""
     assignment = group.assignment
     starting = assignment.change is Change.START
-    record = state.record(fresh=group.is_fresh, starting=starting)
+    # Who has entered the generation is new no more: it may have become the furthest of all, as a server does.
+    fresh = group.is_fresh and membership.current is not group
+    record = state.record(fresh=fresh, starting=starting)
     faults.pass_by(Point.ROLL_CALL, record.round)
     records = [record]
     if group.size > 1:

@@ -142,6 +142,7 @@ class Trace:
         }  # fmt: skip
         if round_.server is not None:
             line |= {"kind": "gradient", "server": round_.server, "delay": round_.delay}
+            line["kept"] = round_.kept.to_list()
         self._file.write(json.dumps(line) + "\n")
 
     @property

@@ -103,6 +103,9 @@ class Committed:
     server: tuple[int, int] | None = None
     """The generation and the round in which the server began that has taken a gradient, if there is a server."""
 
+    kept: Intervals = field(default_factory=Intervals.of)
+    """What of the pass was committed when that server began: it has undone what earlier ones had beyond this."""
+
     delay: int | None = None
     """Updates between handing out the parameters of a gradient and applying it, if the strategy has such delays."""
 

@@ -31,9 +31,14 @@ _START_LIMIT = 30.0
 _DUMP_SECONDS = 1.0
 
 
-def names_of(size: int) -> list[str]:
-    """Return the names of so many workers."""
-    return [f"{JOB}-{GROUP}-{index}" for index in range(size)]
+def names_of(size: int, groups: str = GROUP) -> list[str]:
+    """Return the names of so many workers, which belong to these groups in turn, one letter each."""
+    return [f"{JOB}-{groups[index % len(groups)]}-{index}" for index in range(size)]
+
+
+def _groups(strategy: Strategy, size: int) -> str:
+    """Return the groups that a strategy needs: two, or one for the server, which is a letter here, and the rest."""
+    return "ab" if strategy.has_teams else (strategy.server_group or GROUP) + GROUP * (size - 1)
 
 
 class StuckError(AssertionError):
@@ -52,7 +57,7 @@ class Arena:
         strategy: Strategy | None = None,
     ) -> None:
         self.folder, self.size, self.host = folder, size, host
-        self.names = names_of(size)
+        self.names = names_of(size, _groups(strategy or Strategy(), size))
         self.workers: dict[str, Running] = {}
         self.networks = networks or {}
         self.addresses = dict.fromkeys(self.names, host)
@@ -125,7 +130,7 @@ class Arena:
         token.write_text(self._tokens.issue(name, attempt), encoding="ascii")
         environment = {
             "OMNILEARN_JOB": JOB,
-            "OMNILEARN_GROUP": GROUP,
+            "OMNILEARN_GROUP": name.split("-")[1],
             "OMNILEARN_WORKER": name,
             "OMNILEARN_ATTEMPT": str(attempt),
             "OMNILEARN_DEVICE": "cpu",

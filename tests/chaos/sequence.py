@@ -16,6 +16,10 @@ JOINING = (
 )  # fmt: skip
 CHANGING = (*JOINING[1:], Point.SWITCHING)
 
+# What happens only where a server applies gradients, to whoever it is the server of, or to anybody
+OF_THE_SERVER = (Point.PUSHED, Point.APPLIED, Point.SNAPSHOT)
+WITH_A_SERVER = (Point.LEASED, Point.PUSHING, Point.MEETING)
+
 # An error in a thread of the runtime's own is no error of a script.
 _RAISING = (
     *STEPPING, Point.EVALUATING, Point.CHECKPOINT, Point.JOINED, Point.ROLL_CALL, Point.HEALING, Point.HEALED,
@@ -92,6 +96,13 @@ def kills_at_every_point(chance: random.Random) -> list[Fault]:
         *(_fault(chance, Scene.CHANGING, point) for point in CHANGING),
         _fault(chance, Scene.LEAVING, Point.LEAVING),
     ]
+
+
+def kills_with_a_server(chance: random.Random) -> list[Fault]:
+    """Return a kill at every arrow that there is only with a server, and of the server at any moment."""
+    anybody = [_fault(chance, Scene.STEPPING, point) for point in WITH_A_SERVER]
+    server = [Fault(Scene.STEPPING, point, lowest=True) for point in OF_THE_SERVER]
+    return [*anybody, *server, Fault(Scene.KILL, lowest=True), Fault(Scene.TERMINATE, lowest=True)]
 
 
 def sequence(seed: int, count: int) -> list[Fault]:

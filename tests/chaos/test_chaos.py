@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="the workers need torch")
 from omnilearn_runtime.faults import Point  # noqa: E402 - only with torch
 
 from .driver import Run, deadly, run  # noqa: E402
-from .sequence import Scene, sequence  # noqa: E402
+from .sequence import OF_THE_SERVER, WITH_A_SERVER, Scene, sequence  # noqa: E402
 from .verdict import Traces, growth  # noqa: E402
 from .work import train_alone  # noqa: E402
 
@@ -24,8 +24,8 @@ FAULTS = int(os.environ.get("FAULTS", "64"))
 SEED = int(os.environ.get("SEED", "1"))
 OUT = Path(__file__).parents[2] / "out"
 
-# What happens only where a server applies gradients: tests/exactness/test_asynchronous_life.py
-OF_A_SERVER = frozenset({Point.LEASED, Point.PUSHING, Point.PUSHED, Point.APPLIED, Point.SNAPSHOT, Point.MEETING})
+# What happens only where a server applies gradients: test_strategies.py
+OF_A_SERVER = frozenset({*OF_THE_SERVER, *WITH_A_SERVER})
 
 # What may be in flight at the end: a formation and a group that is being let go, each with a few threads and sockets.
 THREADS, SOCKETS, MEBIBYTES = 12, 24, 32.0

@@ -42,7 +42,7 @@ class Traces:
         """Yield where members of the same generation had different parameters after the same round."""
         hashes: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         for (worker, attempt), lines in self.lines.items():
-            for line in lines:
+            for line in _together(lines):
                 hashes[line.round, line.generation][f"{worker}-{attempt}"] = line.hash or ""
         for (round_, generation), by_process in sorted(hashes.items()):
             if len(set(by_process.values())) > 1:
@@ -54,15 +54,21 @@ class Traces:
         A member that is given up may still complete an old operation; then it has to be healed before it goes on.
         """
         truth: dict[int, str] = {}
-        for lines in self.lines.values():
+        together = {process: _together(lines) for process, lines in self.lines.items()}
+        for lines in together.values():
             for line in lines:
                 truth[line.round] = max(truth.get(line.round, line.generation), line.generation, key=_number)
-        for (worker, attempt), lines in self.lines.items():
+        for (worker, attempt), lines in together.items():
             later = {line.generation for line in lines}
             for line in lines:
                 newer = truth[line.round]
                 if newer != line.generation and newer in later:
                     yield f"{worker}-{attempt} has round {line.round} of {line.generation} and was in {newer}, too"
+
+
+def _together(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines about what all members did together: a gradient is one worker's own."""
+    return [line for line in lines if line.kind != "gradient"]
 
 
 def _number(generation: str) -> int:

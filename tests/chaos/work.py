@@ -71,6 +71,8 @@ def train(folder: Path) -> None:
                 time.sleep(_SECONDS_PER_SAMPLE * len(inputs))
                 session.step(loss_of(model, inputs, outputs))
             session.evaluate(some, lambda x, y: {"error": ((model(x) - y) ** 2).sum(), "count": len(x)})
+        progress = session._rounds.progress
+        assert (progress.samples, progress.lost, progress.doubled) == (last_epoch(folder) * SAMPLES, 0, 0), progress
     torch.save(model.state_dict(), folder / f"{os.environ['OMNILEARN_WORKER']}.pt")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable
 from typing import Any
@@ -13,12 +14,12 @@ from hypothesis import strategies as st
 from torch.nn import Parameter
 from torch.optim import SGD, Optimizer
 
-from crew import Crew, Worker, force_plan
+from crew import Crew, Worker, force_plan, values
 from local_steps import Diary, as_local_script, replay
 from omnilearn_core.api.strategy import Aggregation, LocalSGD, Outer, Strategy, StrategyType
 from omnilearn_runtime import Session
 from omnilearn_runtime.link import RefusedError
-from plain import EXPLORE, Recipe, distance, samples, train
+from plain import EXPLORE, Recipe, backward, distance, flat, global_batches, loss_of, samples, train
 
 BATCH, LOCAL = 16, 2
 DATASET = samples(76)
@@ -119,3 +120,33 @@ def test_a_worker_that_dies_costs_no_sample_and_the_rest_is_as_replayed(
     workers, diary = play(PLAIN, chosen, faults)
     value = check(PLAIN, workers)
     assert distance(value, replay(PLAIN, chosen.local, diary)) < 1e-10
+
+
+def without_round(recipe: Recipe, bad: int) -> torch.Tensor:
+    """Return where one worker's local steps end in one process that leaves a round out."""
+    model, optimizer, _ = recipe.parts()
+    batches = [each for epoch in range(recipe.epochs) for each in global_batches(len(DATASET), epoch, recipe.batch)]
+    for number, batch in enumerate(batches):
+        for at in range(0, 0 if number == bad else len(batch), LOCAL):
+            x, y = (torch.stack(each) for each in zip(*(DATASET[i] for i in batch[at : at + LOCAL]), strict=True))
+            optimizer.zero_grad()
+            backward(loss_of(model, x, y))
+            optimizer.step()
+    return flat(model)
+
+
+@pytest.mark.parametrize("bad", [0, 3])
+def test_a_round_that_is_not_finite_leaves_nothing_in_the_optimizer(bad: int) -> None:
+    def script(session: Session, _: Worker) -> torch.Tensor:
+        model, optimizer, _unused = RECIPE.parts()
+        session.manage(model, optimizer)
+        for seen, (x, y) in enumerate(session.batches(DATASET, epochs=RECIPE.epochs)):
+            spoilt = seen == bad * BATCH // LOCAL + 2
+            session.step(loss_of(model, x, y) * (math.nan if spoilt else 1.0))
+        assert session._rounds.progress.skipped == 1
+        return flat(model)
+
+    with Crew(script, 1, batch=BATCH, strategy=strategy(), start_wait=0.2, tail_percent=0) as crew:
+        crew.start(0)
+        (trained,) = values(crew.wait())
+    assert distance(trained, without_round(RECIPE, bad)) < 1e-10

@@ -26,6 +26,10 @@ def asynchronous(**options: Any) -> Manifest:
 STRATEGIES: dict[str, Manifest] = {
     "asynchronous without options": asynchronous(),
     "asynchronous with every option": asynchronous(staleness="Ringmaster", bound=4, gradients="BFloat16"),
+    "asynchronous with a server of its own": manifest(
+        workers=[group("server", replicas=1), group("cpu", replicas=3)],
+        strategy={"type": "Asynchronous", "asynchronous": {"serverGroup": "server"}},
+    ),
     "asynchronous without a bound": asynchronous(staleness="Rennala"),
     "asynchronous without anything to bound": asynchronous(staleness="Ringleader", gradients="Float16"),
     "local SGD without options": local_sgd({"global": 64}),
@@ -93,6 +97,36 @@ UNFIT: dict[str, Bad] = {
             "spec.strategy.asynchronous.bound",
             "asynchronous.bound is set, but Ringleader has no bound: remove it, or set staleness to Bounded,"
             " Ringmaster, Rennala",
+        ),
+    ),
+    "a server that is no group": breaks(
+        asynchronous(serverGroup="servers"),
+        (
+            "spec.strategy.asynchronous.serverGroup",
+            "strategy.asynchronous.serverGroup is servers, but there is no group of that name with replicas 1: name a"
+            " group of workers, and let it have one worker",
+        ),
+    ),
+    "two servers": breaks(
+        manifest(
+            workers=[group("server", replicas=2), group("cpu", replicas=3)],
+            strategy={"type": "Asynchronous", "asynchronous": {"serverGroup": "server"}},
+        ),
+        (
+            "spec.strategy.asynchronous.serverGroup",
+            "strategy.asynchronous.serverGroup is server, but there is no group of that name with replicas 1: name a"
+            " group of workers, and let it have one worker",
+        ),
+    ),
+    "a server and nobody who computes": breaks(
+        manifest(
+            workers=[group("server", replicas=1), group("cpu", replicas=0)],
+            strategy={"type": "Asynchronous", "asynchronous": {"serverGroup": "server"}},
+        ),
+        (
+            "spec.strategy.asynchronous.serverGroup",
+            "strategy.asynchronous.serverGroup is server, but no other group has workers, and a server does not"
+            " compute: add a group that does, or remove serverGroup",
         ),
     ),
     "no whole number of local steps": breaks(

@@ -182,3 +182,39 @@ def test_a_plan_that_comes_with_a_generation_is_no_change_of_plan() -> None:
 def test_the_time_of_a_run_begins_with_its_first_step() -> None:
     assert figures.elapsed(rounds_of(*whole(1), *whole(3))) == pytest.approx(3.0)
     assert figures.elapsed([]) == 0.0
+
+
+def gradient(
+    number: int, mine: tuple[int, int], server: tuple[int, int], *kept: tuple[int, int], epoch: int = 0
+) -> Line:
+    """Return the line of a gradient of a pass with forty samples."""
+    return line(number, [mine], kind="gradient", interval=(0, 40), server=server, kept=kept, epoch=epoch)
+
+
+def test_what_a_later_server_did_not_keep_is_undone() -> None:
+    lost, taken = gradient(2, (8, 16), (1, 0)), gradient(3, (16, 24), (1, 0))
+    again = gradient(3, (8, 16), (2, 2), (0, 8), (16, 24))
+    told = rounds_of(("a", gradient(1, (0, 8), (1, 0))), ("a", lost), ("b", taken), ("b", again))
+    assert lost not in [one.any for one in told]
+    # It was collected before round 2, like the lost one, but used: rounds do not tell.
+    assert taken in [one.any for one in told]
+    found = audit(told)
+    assert (found.samples, found.doubled, found.unseen) == (24, 0, 16)
+
+
+def test_a_sample_that_a_later_server_kept_and_gave_out_again_is_doubled() -> None:
+    told = rounds_of(("a", gradient(1, (0, 8), (1, 0))), ("b", gradient(2, (0, 8), (2, 1), (0, 8))))
+    assert audit(told).doubled == 8
+
+
+def test_a_server_that_goes_back_to_an_earlier_pass_undoes_the_later_one() -> None:
+    later, earlier = gradient(9, (0, 8), (1, 8), epoch=1), gradient(6, (32, 40), (2, 5), (0, 32))
+    assert [one.any for one in rounds_of(("a", later), ("a", earlier))] == [earlier]
+
+
+def test_the_staleness_of_a_worker_is_the_mean_and_the_largest_of_what_was_applied() -> None:
+    delays = [(1, 0), (2, 3), (3, 6)]
+    told = [("a", gradient(n, (8 * n, 8 * n + 8), (1, 0)).model_copy(update={"delay": d})) for n, d in delays]
+    discarded = gradient(4, (0, 0), (1, 0)).model_copy(update={"delay": 40, "mine": ()})
+    found = figures.member_figures(figures.training(rounds_of(*told, ("a", discarded))))
+    assert (found["a"].staleness, found["a"].max_staleness) == (3.0, 6)

@@ -11,6 +11,7 @@ from omnilearn_coordinator.control import Control
 from omnilearn_coordinator.membership.generation import Generation
 from omnilearn_coordinator.settings import JobSettings
 from omnilearn_core.api.messages import Change, GenerationId, MemberAddress, Plan, WorkerReport
+from omnilearn_core.api.strategy import Asynchronous, Strategy, StrategyType
 
 
 def generation(number: int, *workers: str) -> Generation:
@@ -161,3 +162,20 @@ def test_a_damaged_state_of_the_law_starts_it_afresh_with_a_sentence(text: str) 
     other = Control(SETTINGS)
     assert "afresh" in (other.adopt(generation(1, "a", "b"), plan, text, 500.0) or "")
     assert other.plan == plan
+
+
+@pytest.mark.parametrize("law", ["Uniform", "Static", "Proportional", "PerEpoch", "Affine"])
+def test_a_worker_that_only_serves_has_no_share_unless_it_is_alone(law: str) -> None:
+    strategy = Strategy(type=StrategyType.ASYNCHRONOUS, asynchronous=Asynchronous(server_group="s"))
+    settings = replace(SETTINGS, law=law, strategy=strategy, tail_percent=0)
+    server, others = f"{settings.name}-s-0", [f"{settings.name}-w-{number}" for number in range(2)]
+    control = Control(settings)
+    plan = control.begin(generation(1, server, *others), 0.0)
+    for at in range(1, 4):
+        for number, worker in enumerate(others, 1):
+            control.hear(report(plan, worker, 0.1 * number), float(at))
+        plan = control.look(at + 2.5) or plan
+    assert plan.shares[server] == 0
+    assert sum(plan.shares.values()) == settings.global_batch
+    assert control.impossible is None
+    assert control.begin(generation(2, server), 9.0).shares == {server: settings.global_batch}

@@ -118,7 +118,7 @@ def test_a_gradient_of_samples_that_a_worker_does_not_have_is_not_used(endpoint:
     work = client.ask(Kind.ASK, said)
     assert work.text["samples"] == [[0, 4]]
     flat = central().layout.new_gradient(wire=True)
-    wrong = {"lease": work.text["lease"], "samples": [[0, 5]], "weight": 5.0, "touched": ""}
+    wrong = {"lease": work.text["lease"], "samples": [[0, 5]], "weight": 5.0, "finite": True, "touched": ""}
     assert client.ask(Kind.PUSH, said | wrong, flat.views).kind is Kind.GONE
     other, _ = hello(endpoint, "b")
     assert other.ask(Kind.ASK, said).text["samples"] == [[0, 4]], "they were given back"

@@ -22,6 +22,11 @@ class MemberFigures:
     load: float
     reduce: float
     wait: float
+    staleness: float | None = None
+    """Mean delay of its gradients that were applied, in updates, if a server applied them."""
+
+    max_staleness: int | None = None
+    """The largest of these delays."""
 
 
 def training(rounds: Iterable[Round]) -> list[Round]:
@@ -104,7 +109,10 @@ def _figures(lines: Sequence[Line]) -> MemberFigures:
         reduce=sum(line.seconds.reduce for line in lines),
         wait=sum(line.seconds.wait for line in lines),
     )
-    return MemberFigures(sum(line.samples for line in lines) / busy if busy > 0 else 0.0, **parts)
+    speed = sum(line.samples for line in lines) / busy if busy > 0 else 0.0
+    delays = [line.delay for line in lines if line.delay is not None]
+    mean = sum(delays) / len(delays) if delays else None
+    return MemberFigures(speed, **parts, staleness=mean, max_staleness=max(delays, default=None))
 
 
 def fractions(step: float, **parts: float) -> dict[str, float]:

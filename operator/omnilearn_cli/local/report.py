@@ -29,6 +29,11 @@ class MemberReport(ApiModel):
     load_fraction: float
     reduce_fraction: float
     wait_fraction: float
+    staleness: float | None = None
+    """Mean delay of its gradients that a server applied, in updates since their parameters were handed out."""
+
+    max_staleness: int | None = None
+    """The largest of these delays."""
 
 
 class Ledger(ApiModel):
@@ -163,6 +168,8 @@ def _members(view: View, measured: Mapping[str, figures.MemberFigures]) -> list[
                 load_fraction=own.load,
                 reduce_fraction=own.reduce,
                 wait_fraction=own.wait,
+                staleness=own.staleness,
+                max_staleness=own.max_staleness,
             )
         )
     return found

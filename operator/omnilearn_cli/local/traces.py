@@ -68,6 +68,9 @@ class Line(BaseModel):
     server: _Span = (0, 0)
     """The generation and the round in which the server of a gradient began."""
 
+    kept: tuple[_Span, ...] = ()
+    """What of the pass was committed when that server began; what earlier servers had applied beyond it is undone."""
+
     disturbed: bool = False
     """True if members changed during the round: its times say nothing of the worker."""
 
@@ -153,12 +156,18 @@ def merge(traces: Mapping[str, Iterable[Line]]) -> list[Round]:
 def lasting(gradients: Iterable[tuple[str, Line]]) -> list[Round]:
     """Return each gradient as a round of its own, without those that a later server has undone."""
     found = list(gradients)
-    began = {line.server for _, line in found}
+    servers = {(line.server, line.epoch, line.kept) for _, line in found}
     return [
         Round(line.round, line.generation, {worker: line})
         for worker, line in found
-        if not any(number > line.server[0] and round_ < line.round for number, round_ in began)
+        if not any(began > line.server and _undoes(line, epoch, kept) for began, epoch, kept in servers)
     ]
+
+
+def _undoes(line: Line, epoch: int, kept: Iterable[Interval]) -> bool:
+    """Tell whether a later server, which began in that pass with what was kept of it, does without a gradient."""
+    within = all(any(low <= a and b <= high for low, high in kept) for a, b in line.mine)
+    return epoch < line.epoch or (epoch == line.epoch and not within)
 
 
 def _number(generation: str) -> int:

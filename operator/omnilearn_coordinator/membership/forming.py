@@ -183,6 +183,8 @@ def _reason(holders: Sequence[Worker], joiners: Sequence[Worker]) -> str:
 
 
 def _assign(state: State, change: Change, members: Sequence[tuple[Worker, bool]], why: str, now: float) -> State:
+    # A sort keeps the order of all others: the first rank is the server's.
+    members = sorted(members, key=lambda each: not state.settings.only_serves(each[0].name))
     generation = Generation(
         id=GenerationId(number=state.highest + 1, nonce=state.nonce),
         change=change,

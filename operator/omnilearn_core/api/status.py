@@ -103,6 +103,9 @@ class MemberStatus(ApiModel):
     staleness: Rate | None = None
     """Mean number of updates between handing out parameters to it and applying its gradient, if there is a server."""
 
+    max_staleness: Step | None = None
+    """The largest such number of the last report."""
+
 
 class DecisionStatus(ApiModel):
     """One decision of the control law."""

@@ -193,6 +193,10 @@ class Asynchronous(ApiModel):
     """The number of Bounded, Ringmaster and Rennala. Left out: as many as there are members. For Bounded, less than the
     members but one counts as that: anything lower would leave workers idle."""
 
+    server_group: Annotated[str, Field(min_length=1, max_length=40)] | None = None
+    """The group whose one worker is the server and has no share of the batch. Left out: the first worker is the server,
+    and computes, too. If that worker is lost, another one serves until it is back."""
+
     gradients: GradientType = GradientType.FULL
     """The numbers that gradients are sent as; parameters are always sent in full. BFloat16 and Float16 halve what is
     sent, and Float16 loses what is below 6e-8."""
@@ -204,10 +208,10 @@ class Strategy(ApiModel):
     type: StrategyType = StrategyType.SYNCHRONOUS
     """Synchronous: every step is one global batch, computed by all members together. LocalSGD: every worker takes
     steps of its own, and after a global batch their models are merged. Hierarchical: the workers of a group train in
-    step, the models of the groups are merged every few steps and meanwhile they go on, as in DASO. Asynchronous: the
-    first worker is also a server, which applies the workers' gradients as they come, so that nobody waits. Auto: the
-    job begins as Synchronous, measures for some seconds how long it computes and exchanges, and goes on as Synchronous,
-    Hierarchical or LocalSGD; status.strategy says which, and why. Cannot be changed."""
+    step, the models of the groups are merged every few steps and meanwhile they go on, as in DASO. Asynchronous: a
+    server, in the first worker or in one of its own, applies the workers' gradients as they come, so that nobody waits.
+    Auto: the job begins as Synchronous, measures for some seconds how long it computes and exchanges, and goes on as
+    Synchronous, Hierarchical or LocalSGD; status.strategy says which, and why. Cannot be changed."""
 
     local_sgd: Annotated[LocalSGD | None, Field(alias="localSGD")] = None
     """Options of LocalSGD. Cannot be changed."""
@@ -227,6 +231,11 @@ class Strategy(ApiModel):
     def in_groups(self) -> Hierarchical:
         """The options of Hierarchical, if it is that."""
         return self.hierarchical or Hierarchical()
+
+    @property
+    def server_group(self) -> str | None:
+        """The group whose worker only serves, if there is one."""
+        return None if self.asynchronous is None else self.asynchronous.server_group
 
     @property
     def has_teams(self) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omnilearn_runtime import codec
 
-from .frames import BadFrameError, Frame, Kind, receive, send
+from .frames import BadFrameError, Frame, Kind, prepare, receive, send
 from .layout import Flat, Layout
 
 _CONNECT_SECONDS = 5.0
@@ -29,16 +29,14 @@ class Client:
 
     def __init__(self, connection: socket.socket, in_vain: Callable[[], bool]) -> None:
         self._socket, self.in_vain = connection, in_vain
-        self._socket.settimeout(_LOOK_SECONDS)
+        prepare(self._socket, _LOOK_SECONDS)
         self.parameters: Flat | None = None
         self._state: Tensor | None = None
 
     @classmethod
     def to(cls, place: tuple[str, int], in_vain: Callable[[], bool]) -> Client:
         """Connect to a server; raises OSError."""
-        connection = socket.create_connection(place, _CONNECT_SECONDS)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return cls(connection, in_vain)
+        return cls(socket.create_connection(place, _CONNECT_SECONDS), in_vain)
 
     def close(self) -> None:
         """Hang up."""

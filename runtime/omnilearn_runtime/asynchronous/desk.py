@@ -158,6 +158,8 @@ class Desk:
             "lease": lease,
             "samples": opened.held.to_list(),
             "weight": opened.weight,
+            # Checked here: workers are many, and the server is one.
+            "finite": flat.is_finite(),
             "touched": "" if all(flags) else "".join("1" if flag else "0" for flag in flags),
         }
 

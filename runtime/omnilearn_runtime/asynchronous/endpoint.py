@@ -13,10 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import torch
-
 from .central import Gradient
-from .frames import BadFrameError, Frame, Kind, receive, send
+from .frames import BadFrameError, Frame, Kind, prepare, receive, send
 from .layout import Flat
 from .seat import Seat
 from .server import Server
@@ -81,11 +79,10 @@ class Endpoint:
                 continue
             except OSError:
                 return
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._begin(connection)
 
     def _begin(self, connection: socket.socket) -> None:
-        connection.settimeout(_LOOK_SECONDS)
+        prepare(connection, _LOOK_SECONDS)
         with self.changed:
             self._connections.add(connection)
         threading.Thread(target=self._talk, args=(connection,), name="omnilearn-seat", daemon=True).start()
@@ -203,8 +200,7 @@ class Guest:
         touched = [flag == "1" for flag in flags] if flags else [True] * count
         if len(touched) != count:
             raise BadFrameError("a gradient of another model")
-        finite = weight > 0 and all(bool(torch.isfinite(part.sum())) for part in flat.parts)
-        return Gradient(flat, weight, touched, finite)
+        return Gradient(flat, weight, touched, weight > 0 and frame.text["finite"] is True)
 
     def _buckets(self) -> Sequence[Any]:
         return [] if self._server is None else self._server.central.layout.buckets.buckets

@@ -114,12 +114,12 @@ class AsynchronousRounds(MeetingRounds):
         (version, share), lap = self._desk.asked, self.watch.lap(0.0)
         seen = replace(self.seen, round=int(answer.text.get("at", self.seen.round)))
         number, base = answer.text.get("server", (0, 0))
-        server = (int(number), int(base))
+        server, kept = (int(number), int(base)), Intervals.from_list(answer.text.get("kept", []))
         self.membership.round = self.seen.round
         self._on_commit(
             Committed(
                 RoundKind.STEP, seen, group, version, share, Intervals.of((0, opened.size)), samples, samples.size,
-                opened.mean_loss, lap, opened.disturbed, opened.as_planned, server=server, delay=delay,
+                opened.mean_loss, lap, opened.disturbed, opened.as_planned, server=server, kept=kept, delay=delay,
             )
         )  # fmt: skip
         self.learner.check(self.seen.skipped_in_a_row)

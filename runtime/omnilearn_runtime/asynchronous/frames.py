@@ -1,7 +1,8 @@
 """What workers and the server say to each other: a fixed header, a little JSON, and numbers as raw bytes.
 
 Bodies are received into buffers that exist already and are as long as they have to be; whoever sends anything else is
-hung up on. There is no pickle. One question, one answer, on a connection that a worker keeps.
+hung up on. There is no pickle. One question, one answer, on a connection that a worker keeps. A body is one system call
+where it can be: the kernel waits, with a limit, and Python's lock is free meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 _HEADER = struct.Struct("<4sBxxxIQ")  # magic, kind, bytes of JSON, bytes of the body
 _MAGIC = b"OLA1"
 _LONGEST_TEXT = 4 * 2**20
+_TIMEVAL = struct.Struct("@ll")
+_MOST_PARTS = 512  # of one system call; Linux takes 1024
 
 
 class Kind(IntEnum):
@@ -69,6 +72,19 @@ class Frame:
     size: int = 0
 
 
+def prepare(connection: socket.socket, seconds: float) -> None:
+    """Have the kernel wait for this connection, no longer than so many seconds at a time.
+
+    With a timeout of Python's own there is a poll before every call, and a call for every piece that has come.
+    """
+    connection.setblocking(True)
+    limit = _TIMEVAL.pack(int(seconds), int(seconds % 1 * 1e6))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+    if connection.family != socket.AF_UNIX:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 def send(
     connection: socket.socket,
     kind: Kind,
@@ -76,12 +92,19 @@ def send(
     body: Sequence[memoryview] = (),
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Send a message; ``check`` is called whenever nothing could be sent for the connection's timeout."""
+    """Send a message over a connection that is prepared; ``check`` is called whenever not all could be sent in time."""
     words = json.dumps(text, separators=(",", ":")).encode()
     size = sum(len(part) for part in body)
     head = _HEADER.pack(_MAGIC, kind, len(words), size) + words
-    for part in (memoryview(head), *body):
-        _drain(connection, part, check)
+    parts = [memoryview(head), *body]
+    while parts:
+        try:
+            sent = connection.sendmsg(parts[:_MOST_PARTS])
+        except BlockingIOError:
+            sent = 0
+        parts = _after(parts, sent)
+        if parts:
+            check()
 
 
 def receive(
@@ -91,7 +114,7 @@ def receive(
 ) -> Frame:
     """Return the next message; its body is written to what ``into`` returns, which has to be just as long.
 
-    ``check`` is called whenever nothing has come for the connection's timeout; it raises if there is no use in waiting.
+    ``check`` is called whenever not all has come in time; it raises if there is no use in waiting.
     """
     head = bytearray(_HEADER.size)
     _fill(connection, memoryview(head), check)
@@ -114,23 +137,25 @@ def receive(
     return Frame(Kind(kind), text, size)
 
 
-def _drain(connection: socket.socket, part: memoryview, check: Callable[[], None]) -> None:
-    at = 0
-    while at < len(part):
-        try:
-            at += connection.send(part[at:])
-        except TimeoutError:
-            check()
+def _after(parts: list[memoryview], sent: int) -> list[memoryview]:
+    """Return what is left of some parts after so many bytes."""
+    for number, part in enumerate(parts):
+        if sent < len(part):
+            return [part[sent:], *parts[number + 1 :]]
+        sent -= len(part)
+    return []
 
 
 def _fill(connection: socket.socket, place: memoryview, check: Callable[[], None]) -> None:
     at = 0
     while at < len(place):
         try:
-            count = connection.recv_into(place[at:])
-        except TimeoutError:
+            count = connection.recv_into(place[at:], len(place) - at, socket.MSG_WAITALL)
+        except BlockingIOError:
             check()
             continue
         if not count:
             raise ConnectionError("it hung up")
         at += count
+        if at < len(place):
+            check()

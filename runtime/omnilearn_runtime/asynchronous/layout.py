@@ -15,6 +15,7 @@ from omnilearn_runtime.buckets import Buckets
 from omnilearn_runtime.managed import Managed
 
 _TYPES = {GradientType.BFLOAT16: torch.bfloat16, GradientType.FLOAT16: torch.float16}
+_WIDER = dict.fromkeys(_TYPES.values(), torch.float32)
 
 
 class Flat:
@@ -27,6 +28,11 @@ class Flat:
     def views(self) -> list[memoryview]:
         """The same numbers as bytes, without those parts that are empty."""
         return [part.view(torch.uint8).numpy().data for part in self.parts if part.numel()]
+
+    def is_finite(self) -> bool:
+        """Tell whether all numbers are finite, as far as their sum tells."""
+        # A sum of many halves is none, so it is made of larger numbers.
+        return all(bool(torch.isfinite(part.sum(dtype=_WIDER.get(part.dtype)))) for part in self.parts)
 
 
 class Layout:

@@ -75,7 +75,10 @@ class Policy:
         """Updates so far."""
 
         self.members = 1
-        """How many workers there are."""
+        """How many workers there are that compute."""
+
+        self.server_group: str | None = None
+        """The group whose worker only serves, if there is one."""
 
         self._started: dict[str, int] = {}
 
@@ -83,6 +86,11 @@ class Policy:
     def bound(self) -> int:
         """The bound, if there is one in the manifest; else the number of members."""
         return self.members if self._bound is None else self._bound
+
+    def meet(self, members: Sequence[tuple[str, int]]) -> None:
+        """Take note of the members, by name and attempt."""
+        groups = [worker.rpartition("-")[0].rpartition("-")[2] for worker, _ in members]
+        self.members = max(1, sum(group != self.server_group for group in groups))
 
     def begin(self, worker: str) -> None:
         """Note that a worker was handed the present parameters."""
@@ -292,4 +300,6 @@ _KINDS: dict[Staleness, Callable[[int | None], Policy]] = {
 
 def policy_of(options: Asynchronous) -> Policy:
     """Return the policy that a manifest asks for, at its beginning."""
-    return _KINDS[options.staleness](options.bound)
+    policy = _KINDS[options.staleness](options.bound)
+    policy.server_group = options.server_group
+    return policy

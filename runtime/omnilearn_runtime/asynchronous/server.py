@@ -45,7 +45,8 @@ class Server(Actor):
         self.base = account.progress.round
         """The round whose state the members hold; others are given the state."""
 
-        self._began = (assignment.generation.number, self.base)
+        kept = account.standing.committed.to_list()
+        self._began = {"server": (assignment.generation.number, self.base), "kept": kept}
         self.meeting: int | None = None
         """The generation in which all meet, once this server has ended."""
 
@@ -59,7 +60,7 @@ class Server(Actor):
         self._resting: set[str] = set()
         self._left: set[str] = set()
         self._arrived: dict[str, Gradient] = {}
-        self._policy.members = len(assignment.members)
+        self._policy.meet(members_of(assignment))
 
     def result(self) -> dict[str, Any]:
         """Return the state at the end; only after `stop`, or after a meeting was called."""
@@ -205,7 +206,7 @@ class Server(Actor):
             self._seats[worker].fate = self._fate(fate) | {"delay": delay}
 
     def _fate(self, fate: str) -> dict[str, Any]:
-        return {"fate": fate, "at": self._account.progress.round + 1, "server": self._began}
+        return {"fate": fate, "at": self._account.progress.round + 1, **self._began}
 
     def _schedule(self, due: int) -> None:
         if not self.central.managed.scheduler_per_epoch:
@@ -265,7 +266,7 @@ class Server(Actor):
             case Course.ADOPT if newest is not None:
                 lost = set(members_of(self.assignment)) - set(members_of(newest))
                 self.assignment = newest
-                self._policy.members = len(newest.members)
+                self._policy.meet(members_of(newest))
                 for worker, _ in lost if newest.change is Change.URGENT else ():
                     self._drop(worker)
             case Course.HAND_OVER if newest is not None:

@@ -47,6 +47,7 @@ class LocalLearner(Learner):
         self._round: Sequence[int] = ()
         self._sizes: Sequence[int] = ()
         self._way_weight = 0.0
+        self._rule.keep()
         self._begin()
 
     def begin(self, sizes: Sequence[int]) -> None:
@@ -153,11 +154,13 @@ class LocalLearner(Learner):
         if self.bias is not None and len(beyond) > count:
             self.bias.merge(*beyond[count:])
             self.figures = self.bias.figures
+        self._rule.keep() if finite else self._rule.restore()
         self._begin()
         return finite
 
     def forget(self) -> None:
         """Go back to the last merge."""
+        self._rule.restore()
         self._go_back()
         super().forget()
 
@@ -194,6 +197,7 @@ class LocalLearner(Learner):
         if self.bias is not None and tree.get("bias"):
             self.bias.load(tree["bias"])
         self._merged = self._copies()
+        self._rule.keep()
         self._begin()
 
     def _apply(self, *, finite: bool, counts: bool) -> None:

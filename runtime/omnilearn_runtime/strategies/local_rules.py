@@ -5,11 +5,13 @@ FedLALR: arXiv 2309.09719. BVR-L-SGD: arXiv 2102.03198, with the models averaged
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from omnilearn_core.api.strategy import LocalRule
 from omnilearn_runtime.managed import Managed, UnsuitableError
@@ -26,9 +28,24 @@ class Rule:
 
     def __init__(self, managed: Managed) -> None:
         self._managed = managed
+        self._kept: dict[str, Any] = {}
 
     def begin(self, parameters: Sequence[Tensor]) -> None:
         """Be at the last merge, whatever was done since."""
+
+    def keep(self) -> None:
+        """Keep the optimizers' state: there has been a merge."""
+        self._kept = {name: copy.deepcopy(each.state_dict()["state"]) for name, each in self._optimizers()}
+
+    def restore(self) -> None:
+        """Let the optimizers have the state of the last merge: steps since then are void, and may have spoilt it."""
+        for name, optimizer in self._optimizers():
+            # Rates stay: a script may have changed them, and a scaler learns from what was not finite.
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": copy.deepcopy(self._kept.get(name, {})), "param_groups": groups})
+
+    def _optimizers(self) -> Iterable[tuple[str, Optimizer]]:
+        return self._managed.optimizers.items()
 
     def step(self) -> None:
         """Take a local step with the gradients that the parameters hold."""

@@ -13,6 +13,8 @@ _HAS_SHARES = f"has(self.strategy.localSGD) && self.strategy.localSGD.steps == '
 # Its shares are whole numbers of local steps.
 _IS_LOCAL = f"self.strategy.type == '{StrategyType.LOCAL_SGD}' && !({_HAS_SHARES})"
 _TAILED = (StrategyType.SYNCHRONOUS, StrategyType.AUTO)
+_NO_SERVER_GROUP = "!has(self.strategy.asynchronous) || !has(self.strategy.asynchronous.serverGroup)"
+_SERVER_GROUP = "self.strategy.asynchronous.serverGroup"
 _LOCAL_BATCH = f"(has(self.strategy.localSGD) ? self.strategy.localSGD.batch : {LOCAL_BATCH})"
 
 
@@ -41,6 +43,18 @@ def _unused_bound(strategy: Strategy) -> Values | None:
     options = strategy.asynchronous
     unused = options is not None and options.bound is not None and not options.staleness.has_bound
     return (str(options.staleness),) if options is not None and unused else None
+
+
+def _no_such_server(spec: JobSpec) -> Values | None:
+    name = spec.strategy.server_group
+    found = any(group.name == name and group.replicas == 1 for group in spec.workers)
+    return None if name is None or found else (name,)
+
+
+def _nothing_but_a_server(spec: JobSpec) -> Values | None:
+    name = spec.strategy.server_group
+    alone = not any(group.name != name and group.replicas for group in spec.workers)
+    return (name,) if name is not None and alone else None
 
 
 def _no_whole_steps(spec: JobSpec) -> Values | None:
@@ -117,6 +131,24 @@ RULES: tuple[Rule, ...] = (
         + "]",
         values=("self.asynchronous.staleness",),
         broken=_unused_bound,
+    ),
+    Rule(
+        at="spec",
+        field="strategy.asynchronous.serverGroup",
+        sentence="strategy.asynchronous.serverGroup is %s, but there is no group of that name with replicas 1: name a"
+        " group of workers, and let it have one worker",
+        cel=f"{_NO_SERVER_GROUP} || self.workers.exists(g, g.name == {_SERVER_GROUP} && g.replicas == 1)",
+        values=(_SERVER_GROUP,),
+        broken=_no_such_server,
+    ),
+    Rule(
+        at="spec",
+        field="strategy.asynchronous.serverGroup",
+        sentence="strategy.asynchronous.serverGroup is %s, but no other group has workers, and a server does not"
+        " compute: add a group that does, or remove serverGroup",
+        cel=f"{_NO_SERVER_GROUP} || self.workers.exists(g, g.name != {_SERVER_GROUP} && g.replicas > 0)",
+        values=(_SERVER_GROUP,),
+        broken=_nothing_but_a_server,
     ),
     Rule(
         at="spec",
