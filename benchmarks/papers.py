@@ -1,0 +1,107 @@
+"""The papers' claims on this machine: python -m benchmarks.papers [--quick] [--only CLAIM] [--json FILE] [--plot FILE].
+
+Real workers of the real runtime with a real coordinator, whose speeds are paced (`papers_worker`): a worker computes
+its gradients and then sleeps until a worker of its speed would have them. Every way of a claim has the same seconds and
+the same seeds; the models are looked at afterwards. Each claim is written to FILE as soon as it is there, so that they
+can be measured one by one: `--only` and `--case` leave the others in FILE as they are. The pictures are named after
+FILE and the claim.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .papers_claims import CLAIMS, TUNING, Claim
+from .papers_figures import FIGURES
+from .papers_runs import Bench, Outcome, Plan
+from .papers_subjects import subject_of
+from .papers_views import Rows, draw, goal_of, table_of
+from .printing import console, options_of
+
+_SEEDS, _TUNING_SEEDS = (0, 1, 2), (100,)
+_QUICK_SECONDS = 2.0
+
+
+def main() -> None:
+    """Measure, print, and write down."""
+    parser = options_of("papers", (__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", choices=[*CLAIMS, "rates"], action="append", help="only this claim; may be repeated")
+    parser.add_argument("--case", action="append", help="only this situation of them; may be repeated")
+    parser.add_argument("--show", action="store_true", help="measure nothing: show what is in the file of --json")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    began = time.monotonic()
+    chosen = {name: claim for name, claim in {**CLAIMS, "rates": TUNING}.items() if name in (options.only or CLAIMS)}
+    kept = _read(options.json)
+    if not options.show:
+        asyncio.run(measure(chosen, options, kept))
+    for name, claim in chosen.items():
+        if name in kept:
+            console().print(table_of(claim, kept[name]))
+            if options.plot:
+                draw(claim, kept[name], options.plot.with_stem(f"{options.plot.stem}-{name}"))
+    print(f"took {time.monotonic() - began:.0f} s; pictures are {subject_of('pictures').name}")
+
+
+async def measure(claims: dict[str, Claim], options: argparse.Namespace, kept: dict[str, Rows]) -> None:
+    """Measure some claims, and keep each as soon as it is there."""
+    async with Bench() as bench:
+        for name, claim in claims.items():
+            seeds = _TUNING_SEEDS if claim is TUNING else _SEEDS[:1] if options.quick else _SEEDS
+            known = {(row["case"], row["way"]): row for row in kept.get(name, [])}
+            found = await rows_of(bench, claim, seeds, options)
+            known |= {(row["case"], row["way"]): row for row in found}
+            kept[name] = [known[each] for each in claim.runs() if each in known]
+            if options.json:
+                options.json.parent.mkdir(parents=True, exist_ok=True)
+                options.json.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+
+
+async def rows_of(bench: Bench, claim: Claim, seeds: Sequence[int], options: argparse.Namespace) -> Rows:
+    """Run a claim; the ways of a situation in turn, so that a noisy minute of the machine meets all of them."""
+    runs = {each: plan for each, plan in claim.runs().items() if not options.case or each[0] in options.case}
+    found: dict[tuple[str, str], list[Outcome]] = {each: [] for each in runs}
+    for seed in seeds:
+        for (case, way), plan in runs.items():
+            seconds = _QUICK_SECONDS if options.quick else plan.seconds
+            found[case, way].append(outcome := await bench.run(replace(plan, seed=seed, seconds=seconds)))
+            last = outcome.curve[-1][1] if outcome.curve else math.nan
+            print(
+                f"… {case}, {way}, seed {seed}: {last:.3f}, {outcome.samples:.0f} samples", file=sys.stderr, flush=True
+            )
+    return [_row(claim, each, plan, found[each]) for each, plan in runs.items()]
+
+
+def _row(claim: Claim, where: tuple[str, str], plan: Plan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    goal = goal_of(claim, plan.subject)
+    return {
+        "case": where[0],
+        "way": where[1],
+        "subject": plan.subject,
+        "seconds": outcomes[0].seconds,
+        "figures": {name: [figure(run, goal) for run in outcomes] for name, figure in FIGURES.items()},
+        "curves": [run.curve for run in outcomes],
+    }
+
+
+def _read(file: Path | None) -> dict[str, Rows]:
+    """Return what was measured before."""
+    if file is None or not file.exists():
+        return {}
+    found: dict[str, Rows] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+if __name__ == "__main__":
+    main()
