@@ -48,12 +48,12 @@ def _shares(cores: dict[int, tuple[int, ...]], strategy: Strategy, rates: tuple[
 
 def synchronous() -> Runs:
     """Return OmniLearn's synchronous mode against equal shares."""
-    return _shares(CORES, Strategy(), (0.3, 1.0), 6.0)
+    return _shares(CORES, Strategy(), (0.3, 1.0), 5.0)
 
 
 def asynchronous() -> Runs:
     """Return OmniLearn's asynchronous mode against equal shares."""
-    return _shares(SERVED, server(), (0.1, 0.5), 6.0)
+    return _shares(SERVED, server(), (0.1, 0.5), 5.0)
 
 
 _SLOW, _FAST = 72.0, 32 * 72.0
@@ -62,7 +62,7 @@ _ROUND = 66 * 32
 
 def bias() -> Runs:
     """Return Biased Local SGD against others, where two workers are 32 times as fast as two others."""
-    base = Plan((_SLOW, _SLOW, _FAST, _FAST), samples=12_000, seconds=10.0)
+    base = Plan((_SLOW, _SLOW, _FAST, _FAST), samples=12_000, seconds=8.0)
     ways = {
         "Synchronous, equal shares": Way(law="Uniform", rate=0.3),
         "Synchronous": Way(rate=0.3),
@@ -78,7 +78,7 @@ def bias() -> Runs:
 
 def staleness() -> Runs:
     """Return what becomes of old gradients, with data that are the same for all workers, and with their own."""
-    base = Plan(speeds(SERVED[8]), law="Uniform", seconds=6.0)
+    base = Plan(speeds(SERVED[8]), law="Uniform", seconds=5.0)
     ways = {
         "Synchronous": Way(law="Uniform", rate=0.3),
         "Unbounded": Way(server(), 0.1, "Uniform"),
@@ -96,7 +96,7 @@ def staleness() -> Runs:
 def groups() -> Runs:
     """Return DASO against synchronous training, with two groups that are far from each other."""
     often = replace_interval(GROUPS, 8)
-    base = Plan(speeds(CORES[1]), groups="aabb", seconds=6.0)
+    base = Plan(speeds(CORES[1]), groups="aabb", seconds=5.0, far=True)
     ways = {"Synchronous": Way(rate=0.3), "interval 4": Way(GROUPS, 0.3), "interval 8": Way(often, 0.3)}
     rates = {"no limit": None, "20 Mbit/s": 20.0, "5 Mbit/s": 5.0}
     return {
@@ -114,11 +114,7 @@ def replace_interval(strategy: Strategy, interval: int) -> Strategy:
 
 def scenarios() -> Runs:
     """Return every strategy in every situation."""
-    return {
-        (case, name): way.within(replace(plan, seconds=5.0))
-        for case, plan in SCENARIOS.items()
-        for name, way in WAYS.items()
-    }
+    return {(case, name): way.within(plan) for case, plan in SCENARIOS.items() for name, way in WAYS.items()}
 
 
 _FACTORS = (0.3, 1.0, 3.0)
@@ -126,9 +122,9 @@ _FACTORS = (0.3, 1.0, 3.0)
 
 def rates() -> Runs:
     """Return every strategy at HL8 with several learning rates, to choose those of `papers_ways` by."""
-    plan = replace(SCENARIOS["HL8"], seconds=5.0)
+    plan = SCENARIOS["HL8"]
     return {
-        (name, f"{way.rate * factor:.3g}"): way.within(replace(plan, rate=way.rate * factor))
+        (name, f"{way.rate * factor:.3g}"): replace(way.within(plan), rate=way.rate * factor)
         for name, way in WAYS.items()
         for factor in _FACTORS
     }

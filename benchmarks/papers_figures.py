@@ -12,7 +12,7 @@ from .papers_runs import Outcome
 Curve = Sequence[tuple[float, float]]
 
 _SMOOTHED = 3
-SAMPLES = 8000
+SAMPLES = 4000
 """So many samples everybody has computed by the end of a run, at HL8 with equal shares, too."""
 
 

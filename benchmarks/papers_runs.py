@@ -62,7 +62,10 @@ class Plan:
     """The group of every worker, a letter each; empty: one group."""
 
     megabits: float | None = None
-    """What the network lets through to a worker: from anybody, or from other groups, if there are several."""
+    """What the network lets through to a worker, in a second."""
+
+    far: bool = False
+    """Only groups are far from each other: inside them, the network is fast."""
 
     visits: tuple[tuple[float, float], ...] = ()
     """When the second worker is killed, and when it comes back, in seconds."""
@@ -150,9 +153,8 @@ class Bench:
 
 
 def _slow(links: Network, plan: Plan) -> None:
-    """Let the plan's rate through between groups; if there is but one, between all."""
-    together = len(set(plan.letters)) > 1
-    keys = [letter if together else str(place) for place, letter in enumerate(plan.letters)]
+    """Let the plan's rate through, between all workers or between groups."""
+    keys = [letter if plan.far else str(place) for place, letter in enumerate(plan.letters)]
     groups = [[name for name, key in zip(plan.names, keys, strict=True) if key == each] for each in sorted(set(keys))]
     links.part_slowly(groups, f"{plan.megabits}mbit")
 

@@ -21,10 +21,10 @@ from omnilearn_core.api.strategy import (
 from .layouts import CORES
 from .papers_runs import Plan
 
-SAMPLES_PER_SECOND_AND_CORE = 100.0
+SAMPLES_PER_SECOND_AND_CORE = 60.0
 BATCH = 256
-ROUND = 1536
-"""Samples between two merges of local steps: 48 steps of 32."""
+ROUND = 768
+"""Samples between two merges of local steps: 24 steps of 32."""
 
 # OmniLearn's layouts for asynchronous training (algorithm digest of arXiv 2503.17469), without the server's cores.
 SERVED: dict[int, tuple[int, ...]] = {1: (10, 10, 10, 10), 2: (8, 8, 8, 16), 4: (10, 10, 4, 16), 8: (4, 4, 4, 28)}
@@ -35,7 +35,7 @@ class Way:
     """A strategy with the learning rate that suits it: the best of a grid, by `--only rates`."""
 
     strategy: Strategy = field(default_factory=Strategy)
-    rate: float = 0.2
+    rate: float = 0.3
     law: str = "Affine"
     batch: int = BATCH
 
@@ -74,13 +74,15 @@ WAYS: dict[str, Way] = {
     "LocalSGD, BVR": Way(local(rule=LocalRule.BVR), 0.1, batch=ROUND),
     "Hierarchical": Way(GROUPS),
     "Asynchronous": Way(server(), 0.1),
-    "Asynchronous, bounded": Way(server(Staleness.BOUNDED), 0.1),
-    "Asynchronous, DelayAdaptive": Way(server(Staleness.DELAY_ADAPTIVE), 0.1),
     "Asynchronous, Ringmaster": Way(server(Staleness.RINGMASTER, 6), 0.1),
     "Asynchronous, Ringleader": Way(server(Staleness.RINGLEADER), 0.1),
-    "Asynchronous, Rennala": Way(server(Staleness.RENNALA, 8), 0.2),
+    "Asynchronous, Rennala": Way(server(Staleness.RENNALA, 8), 0.3),
 }
-"""Every strategy; another row of the last table is another entry here."""
+"""Every strategy; another row of the last table is another entry here.
+
+Bounded and DelayAdaptive are not among them: with the law's shares hardly a delay is above the number of members, and
+then they do what Unbounded does.
+"""
 
 
 def speeds(cores: tuple[int, ...]) -> tuple[float, ...]:
@@ -88,9 +90,12 @@ def speeds(cores: tuple[int, ...]) -> tuple[float, ...]:
     return tuple(SAMPLES_PER_SECOND_AND_CORE * each for each in cores)
 
 
+# Passes over the data are short, because Biased Local SGD knows what is hard from the second on.
+_ALIKE = Plan(speeds(CORES[1]), groups="aabb", samples=6000, seconds=5.0)
+
 SCENARIOS: dict[str, Plan] = {
-    "compute-bound": Plan(speeds(CORES[1]), groups="aabb"),
-    "communication-bound": Plan(speeds(CORES[1]), groups="aabb", megabits=20.0),
-    "HL8": Plan(speeds(CORES[8]), groups="aabb"),
-    "comes and goes": Plan(speeds(CORES[1]), groups="aabb", visits=((1.0, 2.0), (3.0, 4.0))),
+    "compute-bound": _ALIKE,
+    "communication-bound": replace(_ALIKE, megabits=20.0),
+    "HL8": replace(_ALIKE, speeds=speeds(CORES[8])),
+    "comes and goes": replace(_ALIKE, visits=((1.0, 2.0), (3.0, 4.0))),
 }
