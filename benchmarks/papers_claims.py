@@ -9,7 +9,23 @@ from omnilearn_core.api.strategy import Aggregation, HardSamples, Hierarchical, 
 
 from .layouts import CORES
 from .papers_runs import Plan
-from .papers_ways import BATCH, GROUPS, SCENARIOS, SERVED, WAYS, Way, biased, local, server, speeds
+from .papers_ways import (
+    BATCH,
+    GRADIENT,
+    GROUPS,
+    LOCAL,
+    SCENARIOS,
+    SERVED,
+    STEP,
+    TEXT_GRADIENT,
+    TEXT_STEP,
+    WAYS,
+    Way,
+    biased,
+    local,
+    server,
+    speeds,
+)
 
 Runs = dict[tuple[str, str], Plan]
 """What is run, by situation and by way."""
@@ -27,7 +43,7 @@ class Claim:
     best: str
     """The figure by which the best way of a situation is marked."""
 
-    targets: tuple[float, float] = (0.78, 3.4)
+    targets: tuple[float, float] = (0.72, 3.8)
     """What counts as reached: accuracy of the pictures, bits per character of the text."""
 
 
@@ -48,12 +64,12 @@ def _shares(cores: dict[int, tuple[int, ...]], strategy: Strategy, rates: tuple[
 
 def synchronous() -> Runs:
     """Return OmniLearn's synchronous mode against equal shares."""
-    return _shares(CORES, Strategy(), (0.3, 1.0), 5.0)
+    return _shares(CORES, Strategy(), (STEP, TEXT_STEP), 5.0)
 
 
 def asynchronous() -> Runs:
     """Return OmniLearn's asynchronous mode against equal shares."""
-    return _shares(SERVED, server(), (0.1, 0.5), 5.0)
+    return _shares(SERVED, server(), (GRADIENT, TEXT_GRADIENT), 5.0)
 
 
 _SLOW, _FAST = 72.0, 32 * 72.0
@@ -64,15 +80,15 @@ def bias() -> Runs:
     """Return Biased Local SGD against others, where two workers are 32 times as fast as two others."""
     base = Plan((_SLOW, _SLOW, _FAST, _FAST), samples=12_000, seconds=8.0)
     ways = {
-        "Synchronous, equal shares": Way(law="Uniform", rate=0.3),
-        "Synchronous": Way(rate=0.3),
-        "LocalSGD, by steps": Way(local(), 0.1, batch=_ROUND),
-        "LocalSGD, equal weights": Way(local(aggregation=Aggregation.UNIFORM), 0.1, batch=_ROUND),
-        "hard samples to the slow": Way(biased(HardSamples.SLOW), 0.1, batch=_ROUND),
-        "hard samples to the fast": Way(biased(HardSamples.FAST), 0.1, batch=_ROUND),
+        "Synchronous, equal shares": Way(law="Uniform"),
+        "Synchronous": Way(),
+        "LocalSGD, by steps": Way(local(), LOCAL, batch=_ROUND),
+        "LocalSGD, equal weights": Way(local(aggregation=Aggregation.UNIFORM), LOCAL, batch=_ROUND),
+        "hard samples to the slow": Way(biased(HardSamples.SLOW), LOCAL, batch=_ROUND),
+        "hard samples to the fast": Way(biased(HardSamples.FAST), LOCAL, batch=_ROUND),
     }
     found: Runs = {("32 : 1", name): way.within(base) for name, way in ways.items()}
-    found["32 : 1", "Synchronous, fast ones only"] = Way(rate=0.3).within(replace(base, speeds=(_FAST, _FAST)))
+    found["32 : 1", "Synchronous, fast ones only"] = Way().within(replace(base, speeds=(_FAST, _FAST)))
     return found
 
 
@@ -80,11 +96,11 @@ def staleness() -> Runs:
     """Return what becomes of old gradients, with data that are the same for all workers, and with their own."""
     base = Plan(speeds(SERVED[8]), law="Uniform", seconds=5.0)
     ways = {
-        "Synchronous": Way(law="Uniform", rate=0.3),
-        "Unbounded": Way(server(), 0.1, "Uniform"),
-        "DelayAdaptive": Way(server(Staleness.DELAY_ADAPTIVE), 0.1, "Uniform"),
-        "Ringmaster": Way(server(Staleness.RINGMASTER, 6), 0.1, "Uniform"),
-        "Ringleader": Way(server(Staleness.RINGLEADER), 0.1, "Uniform"),
+        "Synchronous": Way(law="Uniform"),
+        "Unbounded": Way(server(), GRADIENT, "Uniform"),
+        "DelayAdaptive": Way(server(Staleness.DELAY_ADAPTIVE), GRADIENT, "Uniform"),
+        "Ringmaster": Way(server(Staleness.RINGMASTER, 6), GRADIENT, "Uniform"),
+        "Ringleader": Way(server(Staleness.RINGLEADER), 0.15, "Uniform"),
         "Rennala": Way(server(Staleness.RENNALA, 8), 0.3, "Uniform"),
     }
     kinds = {"same data": 0.0, "labels by worker": 0.1}
@@ -96,8 +112,8 @@ def staleness() -> Runs:
 def groups() -> Runs:
     """Return DASO against synchronous training, with two groups that are far from each other."""
     often = replace_interval(GROUPS, 8)
-    base = Plan(speeds(CORES[1]), groups="aabb", seconds=5.0, far=True)
-    ways = {"Synchronous": Way(rate=0.3), "interval 4": Way(GROUPS, 0.3), "interval 8": Way(often, 0.3)}
+    base = Plan(speeds(CORES[1]), groups="aabb", seconds=4.0, far=True)
+    ways = {"Synchronous": Way(), "interval 4": Way(GROUPS), "interval 8": Way(often)}
     rates = {"no limit": None, "20 Mbit/s": 20.0, "5 Mbit/s": 5.0}
     return {
         (case, name): way.within(replace(base, megabits=megabits))
@@ -117,7 +133,7 @@ def scenarios() -> Runs:
     return {(case, name): way.within(plan) for case, plan in SCENARIOS.items() for name, way in WAYS.items()}
 
 
-_FACTORS = (0.3, 1.0, 3.0)
+_FACTORS = (0.4, 1.0, 2.5)
 
 
 def rates() -> Runs:

@@ -26,6 +26,10 @@ BATCH = 256
 ROUND = 768
 """Samples between two merges of local steps: 24 steps of 32."""
 
+# Learning rates: of a step over the global batch, of a local step, and of one worker's gradient.
+STEP, LOCAL, GRADIENT = 0.5, 0.4, 0.1
+TEXT_STEP, TEXT_GRADIENT = 2.0, 0.4
+
 # OmniLearn's layouts for asynchronous training (algorithm digest of arXiv 2503.17469), without the server's cores.
 SERVED: dict[int, tuple[int, ...]] = {1: (10, 10, 10, 10), 2: (8, 8, 8, 16), 4: (10, 10, 4, 16), 8: (4, 4, 4, 28)}
 
@@ -35,7 +39,7 @@ class Way:
     """A strategy with the learning rate that suits it: the best of a grid, by `--only rates`."""
 
     strategy: Strategy = field(default_factory=Strategy)
-    rate: float = 0.3
+    rate: float = STEP
     law: str = "Affine"
     batch: int = BATCH
 
@@ -67,15 +71,15 @@ GROUPS = Strategy(
 WAYS: dict[str, Way] = {
     "Synchronous, equal shares": Way(law="Uniform"),
     "Synchronous": Way(),
-    "LocalSGD": Way(local(), 0.1, batch=ROUND),
-    "LocalSGD, biased": Way(biased(HardSamples.SLOW), 0.1, batch=ROUND),
-    "LocalSGD, DiLoCo": Way(local(outer=Outer.NESTEROV), 0.1, batch=ROUND),
-    "LocalSGD, FedLALR": Way(local(rule=LocalRule.FEDLALR), 0.001, batch=ROUND),
-    "LocalSGD, BVR": Way(local(rule=LocalRule.BVR), 0.1, batch=ROUND),
+    "LocalSGD": Way(local(), LOCAL, batch=ROUND),
+    "LocalSGD, biased": Way(biased(HardSamples.SLOW), LOCAL, batch=ROUND),
+    "LocalSGD, DiLoCo": Way(local(outer=Outer.NESTEROV), 0.3, batch=ROUND),
+    "LocalSGD, FedLALR": Way(local(rule=LocalRule.FEDLALR), 0.004, batch=ROUND),
+    "LocalSGD, BVR": Way(local(rule=LocalRule.BVR), 0.12, batch=ROUND),
     "Hierarchical": Way(GROUPS),
-    "Asynchronous": Way(server(), 0.1),
-    "Asynchronous, Ringmaster": Way(server(Staleness.RINGMASTER, 6), 0.1),
-    "Asynchronous, Ringleader": Way(server(Staleness.RINGLEADER), 0.1),
+    "Asynchronous": Way(server(), GRADIENT),
+    "Asynchronous, Ringmaster": Way(server(Staleness.RINGMASTER, 6), GRADIENT),
+    "Asynchronous, Ringleader": Way(server(Staleness.RINGLEADER), 0.15),
     "Asynchronous, Rennala": Way(server(Staleness.RENNALA, 8), 0.3),
 }
 """Every strategy; another row of the last table is another entry here.
@@ -91,11 +95,11 @@ def speeds(cores: tuple[int, ...]) -> tuple[float, ...]:
 
 
 # Passes over the data are short, because Biased Local SGD knows what is hard from the second on.
-_ALIKE = Plan(speeds(CORES[1]), groups="aabb", samples=6000, seconds=5.0)
+_ALIKE = Plan(speeds(CORES[1]), groups="aabb", samples=6000, seconds=4.0)
 
 SCENARIOS: dict[str, Plan] = {
     "compute-bound": _ALIKE,
     "communication-bound": replace(_ALIKE, megabits=20.0),
     "HL8": replace(_ALIKE, speeds=speeds(CORES[8])),
-    "comes and goes": replace(_ALIKE, visits=((1.0, 2.0), (3.0, 4.0))),
+    "comes and goes": replace(_ALIKE, visits=((0.6, 1.4), (2.2, 3.0))),
 }
