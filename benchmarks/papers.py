@@ -24,7 +24,8 @@ import torch
 
 from .papers_claims import CLAIMS, TUNING, Claim
 from .papers_figures import FIGURES
-from .papers_runs import Bench, Outcome, Plan
+from .papers_plan import Outcome, Plan
+from .papers_runs import Bench
 from .papers_subjects import subject_of
 from .papers_views import Rows, draw, goal_of, table_of
 from .printing import console, options_of
@@ -55,32 +56,32 @@ def main() -> None:
 
 
 async def measure(claims: dict[str, Claim], options: argparse.Namespace, kept: dict[str, Rows]) -> None:
-    """Measure some claims, and keep each as soon as it is there."""
+    """Measure some claims, one situation after the other, and keep each as soon as it is there."""
     async with Bench() as bench:
         for name, claim in claims.items():
             seeds = _TUNING_SEEDS if claim is TUNING else _SEEDS[:1] if options.quick else _SEEDS
-            known = {(row["case"], row["way"]): row for row in kept.get(name, [])}
-            found = await rows_of(bench, claim, seeds, options)
-            known |= {(row["case"], row["way"]): row for row in found}
-            kept[name] = [known[each] for each in claim.runs() if each in known]
-            if options.json:
-                options.json.parent.mkdir(parents=True, exist_ok=True)
-                options.json.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+            for case in dict.fromkeys(case for case, _ in claim.runs()):
+                if options.case and case not in options.case:
+                    continue
+                known = {(row["case"], row["way"]): row for row in kept.get(name, [])}
+                found = await rows_of(bench, claim, case, seeds, quick=options.quick)
+                known |= {(row["case"], row["way"]): row for row in found}
+                kept[name] = [known[each] for each in claim.runs() if each in known]
+                _write(options.json, kept)
 
 
-async def rows_of(bench: Bench, claim: Claim, seeds: Sequence[int], options: argparse.Namespace) -> Rows:
-    """Run a claim; the ways of a situation in turn, so that a noisy minute of the machine meets all of them."""
-    runs = {each: plan for each, plan in claim.runs().items() if not options.case or each[0] in options.case}
-    found: dict[tuple[str, str], list[Outcome]] = {each: [] for each in runs}
+async def rows_of(bench: Bench, claim: Claim, case: str, seeds: Sequence[int], *, quick: bool) -> Rows:
+    """Run all ways of a situation in turn, so that a noisy minute of the machine meets all of them."""
+    plans = {each: plan for each, plan in claim.runs().items() if each[0] == case}
+    found: dict[tuple[str, str], list[Outcome]] = {each: [] for each in plans}
     for seed in seeds:
-        for (case, way), plan in runs.items():
-            seconds = _QUICK_SECONDS if options.quick else plan.seconds
-            found[case, way].append(outcome := await bench.run(replace(plan, seed=seed, seconds=seconds)))
+        for each, plan in plans.items():
+            outcome = await bench.run(replace(plan, seed=seed, seconds=_QUICK_SECONDS if quick else plan.seconds))
+            found[each].append(outcome)
             last = outcome.curve[-1][1] if outcome.curve else math.nan
-            print(
-                f"… {case}, {way}, seed {seed}: {last:.3f}, {outcome.samples:.0f} samples", file=sys.stderr, flush=True
-            )
-    return [_row(claim, each, plan, found[each]) for each, plan in runs.items()]
+            words = f"{last:.3f}, {outcome.samples:.0f} samples, cores idle {outcome.idle:.0%}"
+            print(f"… {case}, {each[1]}, seed {seed}: {words}", file=sys.stderr, flush=True)
+    return [_row(claim, each, plan, found[each]) for each, plan in plans.items()]
 
 
 def _row(claim: Claim, where: tuple[str, str], plan: Plan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -91,8 +92,15 @@ def _row(claim: Claim, where: tuple[str, str], plan: Plan, outcomes: Sequence[Ou
         "subject": plan.subject,
         "seconds": outcomes[0].seconds,
         "figures": {name: [figure(run, goal) for run in outcomes] for name, figure in FIGURES.items()},
+        "idle": [run.idle for run in outcomes],
         "curves": [run.curve for run in outcomes],
     }
+
+
+def _write(file: Path | None, kept: dict[str, Rows]) -> None:
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(kept) + "\n", encoding="utf-8")
 
 
 def _read(file: Path | None) -> dict[str, Rows]:

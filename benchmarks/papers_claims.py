@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from omnilearn_core.api.strategy import Aggregation, HardSamples, Hierarchical, Staleness, Strategy
 
 from .layouts import CORES
-from .papers_runs import Plan
+from .papers_plan import Plan
 from .papers_ways import (
     BATCH,
     GRADIENT,

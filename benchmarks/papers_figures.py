@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from .papers_runs import Outcome
+from .papers_plan import Outcome
 
 Curve = Sequence[tuple[float, float]]
 

@@ -19,7 +19,7 @@ from omnilearn_core.api.strategy import (
 )
 
 from .layouts import CORES
-from .papers_runs import Plan
+from .papers_plan import Plan
 
 SAMPLES_PER_SECOND_AND_CORE = 60.0
 BATCH = 256

@@ -14,7 +14,7 @@ import torch
 from benchmarks import papers_figures, papers_views
 from benchmarks.papers_claims import CLAIMS, TUNING, Claim
 from benchmarks.papers_figures import Goal
-from benchmarks.papers_runs import pace_of, whole_lines
+from benchmarks.papers_reading import pace_of, whole_lines
 from benchmarks.papers_subjects import skewed
 
 RISING = [(0.0, 0.1), (1.0, 0.4), (2.0, 0.7), (3.0, 0.7), (4.0, 0.7)]
