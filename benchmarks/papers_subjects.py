@@ -6,6 +6,7 @@ import random
 import runpy
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -82,10 +83,10 @@ class Text(Subject):
     name, unit, higher_is_better = "text", "bits per character", False
 
     def __init__(self) -> None:
-        text = "".join(topics[each] for each in sorted(topics))
+        text = "".join(topics[each] for each in sorted(topics)).encode("ascii", "replace")
         self.characters = sorted(set(text))
-        places = {character: place for place, character in enumerate(self.characters)}
-        numbers = torch.tensor([places[character] for character in text], dtype=torch.uint8)
+        places = bytes.maketrans(bytes(self.characters), bytes(range(len(self.characters))))
+        numbers = torch.frombuffer(bytearray(text.translate(places)), dtype=torch.uint8)
         windows = numbers.unfold(0, _CONTEXT + _PREDICTED, _PREDICTED)
         learned = len(windows) * 9 // 10
         self.inputs, self.outputs = windows[:learned], torch.zeros(learned, dtype=torch.long)
@@ -157,8 +158,14 @@ def _centred(pictures: Tensor) -> Tensor:
 
 def _fashion(part: str) -> tuple[Tensor, Tensor]:
     example = runpy.run_path(str(_EXAMPLE), run_name="fashion")
-    images, labels = example["fashion"](part).tensors
-    return _bytes(images + 0.2860), labels
+    images, labels = (f"{part}-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1"))
+    folder: Path | None = next((each for each in example["FOLDERS"] if (each / images).exists()), None)
+    if folder is None:
+        example["fashion"](part)  # exits with a sentence that says what to do
+        raise SystemExit("there is no Fashion-MNIST")
+    numbers: Callable[..., Tensor] = example["numbers"]
+    kinds = numbers(folder / labels, header=8).long()
+    return numbers(folder / images, header=16).view(len(kinds), -1), kinds
 
 
 def _digits() -> list[tuple[Tensor, Tensor]]:

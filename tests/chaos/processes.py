@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_READY_SECONDS = 60.0
+_READY_SECONDS = 180.0
 _END_SECONDS = 10.0
 _ROOT = Path(__file__).parents[2]
 
