@@ -115,7 +115,7 @@ class Crew:
             plan.subject, plan.seed, plan.rate, plan.speeds[place], place, len(plan.speeds), plan.samples, plan.skew
         )
         environment = {
-            "OMNILEARNJOB": JOB,
+            "OMNILEARN_JOB": JOB,
             "OMNILEARN_WORKER": name,
             "OMNILEARN_ATTEMPT": str(attempt),
             "OMNILEARN_DEVICE": "cpu",
