@@ -76,7 +76,8 @@ async def rows_of(bench: Bench, claim: Claim, case: str, seeds: Sequence[int], *
     found: dict[tuple[str, str], list[Outcome]] = {each: [] for each in plans}
     for seed in seeds:
         for each, plan in plans.items():
-            outcome = await bench.run(replace(plan, seed=seed, seconds=_QUICK_SECONDS if quick else plan.seconds))
+            plan_now = replace(plan, seed=seed, seconds=_QUICK_SECONDS if quick else plan.seconds)
+            outcome = await (bench.run(plan_now, tries=1) if quick else bench.run(plan_now))
             found[each].append(outcome)
             last = outcome.curve[-1][1] if outcome.curve else math.nan
             words = f"{last:.3f}, {outcome.samples:.0f} samples, cores idle {outcome.idle:.0%}"

@@ -46,12 +46,12 @@ class Bench:
         await self._zygote.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def run(self, plan: Plan) -> Outcome:
+    async def run(self, plan: Plan, *, tries: int = _TRIES) -> Outcome:
         """Return what came of a plan; of the calmest of some tries, if somebody else was busy on the machine."""
-        tries: list[Outcome] = []
-        while not tries or (tries[-1].idle < _CALM and len(tries) < _TRIES):
-            tries.append(await self._try(plan))
-        return max(tries, key=lambda outcome: outcome.idle)
+        found: list[Outcome] = []
+        while not found or (found[-1].idle < _CALM and len(found) < tries):
+            found.append(await self._try(plan))
+        return max(found, key=lambda outcome: outcome.idle)
 
     async def _try(self, plan: Plan) -> Outcome:
         """Train for as long as the plan says; return what came of it."""
