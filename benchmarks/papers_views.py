@@ -77,7 +77,7 @@ def draw(claim: Claim, rows: Rows, path: Path) -> None:
     cases = list(dict.fromkeys(row["case"] for row in rows))
     across = min(len(cases), _PER_ROW)
     down = -(-len(cases) // across)
-    figure, grid = plt.subplots(down, across, figsize=(5.5 * across, 4.2 * down), squeeze=False)
+    figure, grid = plt.subplots(down, across, figsize=(5.5 * across, 4.2 * down), squeeze=False, layout="constrained")
     for axes, case in zip(grid.flat, cases, strict=False):
         mine = [row for row in rows if row["case"] == case]
         for row in mine:
@@ -90,9 +90,8 @@ def draw(claim: Claim, rows: Rows, path: Path) -> None:
     for axes in list(grid.flat)[len(cases) :]:
         axes.axis("off")
     figure.suptitle(claim.title)
-    figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=90)
+    figure.savefig(path, dpi=70)
     plt.close(figure)
     print(f"picture: {path}")
 
