@@ -46,7 +46,7 @@ generate: $(READY) ## Write the CRD from the models, and the chart's copy of it
 	@$(BIN)/omnilearn crd > $(CRD).new && mv $(CRD).new $(CRD) && wc -c $(CRD) && $(BIN)/python -m scripts.chart
 
 bench: $(READY) ## All benchmarks, for a quiet machine and a long coffee: tables, JSON and pictures in out/
-	@for each in laws training recovery accuracy coordinator; do \
+	@for each in laws training recovery accuracy coordinator papers; do \
 		$(BIN)/python -m benchmarks.$$each --json out/$$each.json --plot out/$$each.png || exit 1; done
 	@$(BIN)/python -m benchmarks.peers --json out/peers.json
 

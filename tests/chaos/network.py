@@ -71,6 +71,20 @@ class Network:
         words = ("tbf", "rate", rate, "burst", "3000", "latency", "400ms")
         _command("tc", "-n", _hub(), "qdisc", "replace", "dev", self._port(worker), "root", *words)
 
+    def part_slowly(self, groups: Sequence[Sequence[str]], rate: str) -> None:
+        """Let through only so much to every worker from those of other groups; the coordinator is near to all."""
+        for group in groups:
+            near = [self.coordinator, *map(self.address, group)]
+            for worker in group:
+                port = self._port(worker)
+                _shape(port, "qdisc", "root", "handle", "1:", "htb", "default", "2")
+                for number, each in ((1, "10gbit"), (2, rate)):
+                    kind = ("classid", f"1:{number}", "htb", "rate", each, "burst", "3k", "cburst", "3k")
+                    _shape(port, "class", "parent", "1:", *kind)
+                for address in near:
+                    match = ("u32", "match", "ip", "src", f"{address}/32", "flowid", "1:1")
+                    _shape(port, "filter", "parent", "1:", "protocol", "ip", *match)
+
     def mend(self, worker: str) -> None:
         """Undo all of it."""
         _command("ip", "-n", _hub(), "link", "set", self._port(worker), "up")
@@ -108,6 +122,10 @@ class Network:
 
     def _port(self, worker: str) -> str:
         return f"port{self.workers.index(worker)}"
+
+
+def _shape(port: str, what: str, *words: str) -> None:
+    _command("tc", "-n", _hub(), what, "add", "dev", port, *words)
 
 
 def _hub() -> str:

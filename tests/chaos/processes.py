@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_READY_SECONDS = 120.0
+_READY_SECONDS = 180.0
 _END_SECONDS = 10.0
 _ROOT = Path(__file__).parents[2]
 
@@ -124,8 +124,11 @@ def _commit(line: dict[str, Any]) -> Commit:
 class Zygote:
     """The process that forks workers. Whatever becomes of the test, its workers end with it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, work: str = "chaos.work") -> None:
+        self.folder = folder
+        """Where the next workers leave their logs and traces."""
+
+        self._work = work
         self._ids = itertools.count()
         self._process: Process | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -141,7 +144,7 @@ class Zygote:
             **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
         }
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "chaos.zygote", stdin=PIPE, stdout=PIPE, env=environment, cwd=_ROOT
+            sys.executable, "-m", "chaos.zygote", self._work, stdin=PIPE, stdout=PIPE, env=environment, cwd=_ROOT
         )
         self._watching = asyncio.create_task(self._watch(self._process))
         await asyncio.wait_for(self._ready.wait(), _READY_SECONDS)
@@ -153,11 +156,11 @@ class Zygote:
         assert self._process is not None
         assert self._process.stdin is not None
         number = next(self._ids)
-        log, trace = (self._folder / f"{kind}/{name}-{attempt}.{kind}" for kind in ("log", "jsonl"))
+        log, trace = (self.folder / f"{kind}/{name}-{attempt}.{kind}" for kind in ("log", "jsonl"))
         for file in (log, trace):
             file.parent.mkdir(exist_ok=True)
-        given = {**environment, "OMNILEARN_TRACE_FILE": str(trace), "OMNILEARN_TRACE_HASHES": "1"}
-        request = {"id": number, "folder": str(self._folder), "log": str(log), "environment": given, "network": network}
+        given = {"OMNILEARN_TRACE_HASHES": "1", **environment, "OMNILEARN_TRACE_FILE": str(trace)}
+        request = {"id": number, "folder": str(self.folder), "log": str(log), "environment": given, "network": network}
         started = self._starting[number] = asyncio.get_running_loop().create_future()
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         pid = await asyncio.wait_for(started, _READY_SECONDS)

@@ -48,6 +48,15 @@ def model_and_optimizer() -> tuple[nn.Sequential, torch.optim.Optimizer]:
     return model, torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-3)
 
 
+def warm_up() -> None:
+    """Make torch import what it imports only when an optimizer is used; without backward, which could begin threads."""
+    model, optimizer = model_and_optimizer()
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
 def loss_of(model: nn.Module, inputs: Tensor, outputs: Tensor) -> Tensor:
     """Return the mean squared error over a batch."""
     return nn.functional.mse_loss(model(inputs), outputs)

@@ -1,12 +1,14 @@
 """A process that has imported torch and forks a worker whenever it is asked: a worker is up in 50 ms, not in 5 s.
 
-The test writes one JSON request per line to its input; it writes one line for every process that has started, stopped
-or ended. When its input closes, it kills all its processes and ends. It has one thread, so forking is safe.
+What workers do is a module with `warm_up` and `train`, which is named on the command line. The test writes one JSON
+request per line to its input; it writes one line for every process that has started, stopped or ended. When its input
+closes, it kills all its processes and ends. It has one thread, so forking is safe.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import select
@@ -17,13 +19,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from chaos.work import model_and_optimizer, train
-
 _PR_SET_PDEATHSIG = 1
 _CLONE_NEWNET = 0x40000000
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_WORK = importlib.import_module(sys.argv[1])
 
 
 def main() -> None:
@@ -34,7 +33,7 @@ def main() -> None:
     signal.set_wakeup_fd(wake_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     running: set[int] = set()
-    _warm_up()
+    _WORK.warm_up()
     _say({"ready": True, "threads": len(list(Path("/proc/self/task").iterdir()))})
     rest = b""
     try:
@@ -52,15 +51,6 @@ def main() -> None:
     finally:
         for pid in running:
             os.kill(pid, signal.SIGKILL)
-
-
-def _warm_up() -> None:
-    """Make torch import what it imports only when an optimizer is used; without backward, which could begin threads."""
-    model, optimizer = model_and_optimizer()
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
-    optimizer.zero_grad()
 
 
 def _say(message: dict[str, Any]) -> None:
@@ -90,7 +80,7 @@ def _start(request: dict[str, Any]) -> int:
     code = 1
     try:
         _become(request)
-        train(Path(request["folder"]))
+        _WORK.train(Path(request["folder"]))
         code = 0
     except SystemExit as ending:
         code = ending.code if isinstance(ending.code, int) else 1
