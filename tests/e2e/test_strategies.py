@@ -13,7 +13,7 @@ from .kube import Kube
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "strategies").glob("*.yaml"))
 # Auto needs some seconds until it has chosen.
-_EPOCHS = dict.fromkeys((file.stem for file in EXAMPLES), 3) | {"auto": 30}
+_EPOCHS = dict.fromkeys((file.stem for file in EXAMPLES), 3) | {"auto": 18}
 
 
 def shortened(file: Path) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def test_an_example_completes_with_every_sample_counted_once(kube: Kube, file: P
     job = shortened(file)
     name = job["metadata"]["name"]
     kube.apply(job)
-    kube.until("complete", lambda: kube.condition(name, "Complete").get("status") == "True", 240)
+    kube.until("complete", lambda: kube.condition(name, "Complete").get("status") == "True", 360)
     ends = [pod["status"]["containerStatuses"][0]["state"]["terminated"] for pod in kube.pods(name)]
     said = [json.loads(each["message"]) for each in ends if each["exitCode"] == 0]
     assert said
