@@ -8,7 +8,6 @@ from coordination import Scene, join_of, running
 from omnilearn_coordinator.membership import events
 from omnilearn_coordinator.membership.actions import Assign, Disconnect, Kind, Refuse
 from omnilearn_core.api.messages import Change, GenerationId
-from omnilearn_core.api.strategy import Asynchronous, Strategy, StrategyType
 
 
 def assigned(actions: list[object]) -> list[str]:
@@ -298,16 +297,3 @@ def test_every_member_hears_the_same_of_a_generation(worker: str) -> None:
     told = [action.generation for action in scene.actions if isinstance(action, Assign) and action.worker == worker]
     assert [generation.id for generation in told] == [scene.newest.id]
     assert told[0].members == scene.newest.members
-
-
-def test_a_worker_that_only_serves_is_the_first_whenever_it_comes() -> None:
-    strategy = Strategy(type=StrategyType.ASYNCHRONOUS, asynchronous=Asynchronous(server_group="s"))
-    scene = Scene(expected=2, strategy=strategy)
-    one, two, server = (f"{scene.state.settings.name}-{rest}" for rest in ("a-0", "a-1", "s-0"))
-    scene.joins(one, two)
-    scene.passes()
-    scene.enters(one, two)
-    scene.joins(server)
-    scene.passes()
-    assert list(scene.newest.names) == [server, one, two]
-    assert scene.newest.change is Change.PLANNED

@@ -40,6 +40,12 @@ def members_of(assignment: Assignment) -> list[tuple[str, int]]:
     return [(member.worker, member.attempt) for member in assignment.members]
 
 
+def computing(assignment: Assignment, server_group: str | None) -> int:
+    """Return how many members compute: all but whoever only serves, if there is a group for that."""
+    groups = [member.worker.rpartition("-")[0].rpartition("-")[2] for member in assignment.members]
+    return max(1, sum(group != server_group for group in groups))
+
+
 def course(present: Assignment, newest: Assignment | None, roster: Roster) -> Course:
     """Return what the server of the present generation does about the newest.
 

@@ -69,6 +69,8 @@ Action = Fold | Discard | Apply | Empty | Rename | Issue
 class Policy:
     """Unbounded: every gradient is applied when it arrives. The other kinds change some of this."""
 
+    server_group: str | None = None
+
     def __init__(self, bound: int | None = None) -> None:
         self._bound = bound
         self.version = 0
@@ -77,20 +79,12 @@ class Policy:
         self.members = 1
         """How many workers there are that compute."""
 
-        self.server_group: str | None = None
-        """The group whose worker only serves, if there is one."""
-
         self._started: dict[str, int] = {}
 
     @property
     def bound(self) -> int:
         """The bound, if there is one in the manifest; else the number of members."""
         return self.members if self._bound is None else self._bound
-
-    def meet(self, members: Sequence[tuple[str, int]]) -> None:
-        """Take note of the members, by name and attempt."""
-        groups = [worker.rpartition("-")[0].rpartition("-")[2] for worker, _ in members]
-        self.members = max(1, sum(group != self.server_group for group in groups))
 
     def begin(self, worker: str) -> None:
         """Note that a worker was handed the present parameters."""

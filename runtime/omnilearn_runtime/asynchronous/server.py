@@ -18,7 +18,7 @@ from omnilearn_runtime.faults import Faults, Point
 from .account import Account
 from .actor import Actor
 from .central import Central, Gradient
-from .following import Course, Roster, course, members_of
+from .following import Course, Roster, computing, course, members_of
 from .frames import Kind
 from .policies import Action, Apply, Discard, Empty, Fold, Issue, Policy, Rename
 from .seat import Answer, Seat
@@ -60,7 +60,7 @@ class Server(Actor):
         self._resting: set[str] = set()
         self._left: set[str] = set()
         self._arrived: dict[str, Gradient] = {}
-        self._policy.meet(members_of(assignment))
+        self._policy.members = computing(assignment, policy.server_group)
 
     def result(self) -> dict[str, Any]:
         """Return the state at the end; only after `stop`, or after a meeting was called."""
@@ -266,7 +266,7 @@ class Server(Actor):
             case Course.ADOPT if newest is not None:
                 lost = set(members_of(self.assignment)) - set(members_of(newest))
                 self.assignment = newest
-                self._policy.meet(members_of(newest))
+                self._policy.members = computing(newest, self._policy.server_group)
                 for worker, _ in lost if newest.change is Change.URGENT else ():
                     self._drop(worker)
             case Course.HAND_OVER if newest is not None:
