@@ -236,7 +236,7 @@ def test_the_laws_of_the_api_are_those_that_exist() -> None:
 
 def test_the_strategies_are_those_that_the_runtime_has() -> None:
     names = [strategy.value for strategy in StrategyType]
-    assert names == ["Synchronous", "LocalSGD", "Hierarchical", "Asynchronous"]
+    assert names == ["Synchronous", "LocalSGD", "Hierarchical", "Asynchronous", "Auto"]
 
 
 def test_a_job_can_be_read_back_with_all_its_times() -> None:

@@ -16,7 +16,7 @@ from omnilearn_core.api.crd import custom_resource_definition
 from omnilearn_core.api.job import Batch, Checkpoint, JobSpec, Membership, Restart, WorkerGroup
 from omnilearn_core.api.rules import RULES
 from omnilearn_core.api.status import Condition, WorkerCounts
-from omnilearn_core.api.strategy import Asynchronous, Hierarchical, LocalSGD, Strategy
+from omnilearn_core.api.strategy import Asynchronous, Choice, Hierarchical, LocalSGD, Strategy
 
 Schema = dict[str, Any]
 
@@ -127,6 +127,7 @@ def test_every_description_is_a_sentence_on_one_line() -> None:
         ("spec.restart", Restart),
         ("spec.checkpoint", Checkpoint),
         ("status.conditions[]", Condition),
+        ("status.strategy", Choice),
         ("status.workers", WorkerCounts),
     ],
 )
@@ -150,7 +151,7 @@ def test_only_these_schemas_have_defaults() -> None:
     assert parents == {
         "spec", "spec.strategy", "spec.strategy.localSGD", "spec.strategy.hierarchical", "spec.strategy.asynchronous",
         "spec.batch", "spec.workers[]", "spec.membership",
-        "spec.restart", "spec.checkpoint", "status.conditions[]", "status.workers",
+        "spec.restart", "spec.checkpoint", "status.conditions[]", "status.strategy", "status.workers",
     }  # fmt: skip
 
 
