@@ -39,6 +39,12 @@ class Where:
         self.dialling = asyncio.Semaphore(_DIALS_AT_ONCE)
 
 
+def _own_address() -> str:
+    """Return another address of this machine each time: pods have their own, and the operator's limits are for each."""
+    number = next(_NUMBERS)
+    return f"127.{1 + number // 250 % 250}.{number % 250}.1"
+
+
 class Reporter(Line):
     """One worker; it dials anew until it is let go."""
 
@@ -46,9 +52,7 @@ class Reporter(Line):
         path = names.namespace_path(crew.namespace) + names.worker_path(crew.job, name)
         super().__init__(crew, len(crew.lines), name, frames.upgrade(path, where.name, token))
         self.crew, self.where = crew, where
-        # Pods have addresses of their own, and the operator's limits are for each of them.
-        number = next(_NUMBERS)
-        self.address = f"127.{1 + number // 250 % 250}.{number % 250}.1"
+        self._from = (_own_address(), 0) if where.host == HOST else None
         self.over = False
         self.answered = 0
         """Replies on this connection."""
@@ -67,7 +71,7 @@ class Reporter(Line):
                 async with self.where.dialling, asyncio.timeout(_OPEN_SECONDS):
                     await loop.create_connection(
                         lambda: self, self.where.host, self.where.port,
-                        ssl=self.where.tls, server_hostname=self.where.name, local_addr=(self.address, 0),
+                        ssl=self.where.tls, server_hostname=self.where.name, local_addr=self._from,
                     )  # fmt: skip
                 await self._lost.wait()
             except (OSError, TimeoutError, ssl.SSLError):
