@@ -100,6 +100,15 @@ def _cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def _until(count: Callable[[], int], wanted: int) -> None:
+    """Wait until a count has come so far."""
+    limit = time.monotonic() + LIMIT_SECONDS
+    while count() < wanted:
+        if time.monotonic() > limit:
+            raise TimeoutError("the workers did not start")
+        time.sleep(0.02)
+
+
 def _pace(count: Callable[[], int], seconds: float, applying: threading.Thread | None = None) -> Figures:
     """Return how fast a count rises, from now on, and what that costs."""
     clock = None if applying is None or applying.ident is None else time.pthread_getcpuclockid(applying.ident)
@@ -125,11 +134,7 @@ def _served(
     for process in running:
         process.start()
     try:
-        limit = time.monotonic() + LIMIT_SECONDS
-        while count() < _WARM * task.workers:
-            if time.monotonic() > limit:
-                raise TimeoutError("the workers did not start")
-            time.sleep(0.02)
+        _until(count, _WARM * task.workers)
         return _pace(count, task.seconds, applying)
     finally:
         for process in running:
@@ -155,8 +160,7 @@ def arithmetic(task: Task) -> Figures:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    while done < _WARM:
-        time.sleep(0.02)
+    _until(lambda: done, _WARM)
     return _pace(lambda: done, task.seconds, thread)
 
 

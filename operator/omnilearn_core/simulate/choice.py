@@ -7,13 +7,11 @@ for the global batch that a job is written for, and it sends more than local ste
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from .strategies import Question, balanced, hierarchical, local_sgd, synchronous
-
-SYNCHRONOUS, HIERARCHICAL, LOCAL_SGD = "Synchronous", "Hierarchical", "LocalSGD"
+from .strategies import Estimate, Question, balanced, hierarchical, local_sgd, synchronous
 
 # What the model cannot see (a sample of a local step is worth somewhat less, measured speeds are off by some percent)
 # must not decide alone.
@@ -42,43 +40,44 @@ class Chosen(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    strategy: str
     interval: int
-    speed: float
+    estimate: Estimate
+
+    @property
+    def speed(self) -> float:
+        return self.estimate.samples_per_second
 
 
 def choose(question: Question) -> Chosen:
     """Return what to train with, on these workers and this network."""
     shares = balanced(question)
-    base = synchronous(question, shares, SYNCHRONOUS).samples_per_second
+    usual = synchronous(question, shares, "Synchronous")
     if len(question.workers) < 2:
-        return Chosen(SYNCHRONOUS, 1, 1.0, "one worker has nobody to exchange with")
-    others = list(_candidates(question))
+        return Chosen(usual.strategy, 1, 1.0, "one worker has nobody to exchange with")
+    base, others = usual.samples_per_second, list(_candidates(question, shares))
     best = max(others, key=lambda each: each.speed)
     part = question.exposed_seconds * base / question.global_batch
     exchange = f"an exchange takes {part:.0%} of a step"
     if best.speed < LEAST_GAIN * base:
         why = (
-            f"{exchange}: {best.strategy} would have {best.speed / base:.2f} × its samples per second, and less than"
-            f" {LEAST_GAIN:g} × is not worth another result"
+            f"{exchange}: {best.estimate.strategy} would have {best.speed / base:.2f} × its samples per second, and"
+            f" less than {LEAST_GAIN:g} × is not worth another result"
         )
-        return Chosen(SYNCHRONOUS, 1, 1.0, why)
+        return Chosen(usual.strategy, 1, 1.0, why)
     least = max(NEAR_BEST * best.speed, LEAST_GAIN * base)
     found = next(each for each in others if each.speed >= least)
     gain = found.speed / base
     why = f"{exchange}: {gain:.1f} × the samples per second of Synchronous, with a merge every {found.interval} steps"
-    return Chosen(found.strategy, found.interval, gain, why)
+    return Chosen(found.estimate.strategy, found.interval, gain, why)
 
 
-def _candidates(question: Question) -> Iterator[_Candidate]:
+def _candidates(question: Question, shares: Sequence[int]) -> Iterator[_Candidate]:
     """Yield everything but Synchronous, the least drifting first."""
-    groups, shares = question.groups, balanced(question)
+    groups = question.groups
     step = max(worker.seconds(share) for worker, share in zip(question.workers, shares, strict=True))
     most = max(2.0, _LONGEST_ROUND_SECONDS / step)
     if len(groups) > 1 and max(groups.values()) > 1:
         for interval in (each for each in _GROUP_INTERVALS if each <= most):
-            speed = hierarchical(replace(question, interval=interval)).samples_per_second
-            yield _Candidate(HIERARCHICAL, interval, speed)
+            yield _Candidate(interval, hierarchical(replace(question, interval=interval)))
     for interval in (each for each in _LOCAL_INTERVALS if each <= most):
-        speed = local_sgd(replace(question, local_batch=None, local_interval=interval)).samples_per_second
-        yield _Candidate(LOCAL_SGD, interval, speed)
+        yield _Candidate(interval, local_sgd(replace(question, local_batch=None, local_interval=interval)))
