@@ -112,7 +112,7 @@ class Stage:
                 used = asdict(self._subject.used())
             except (RuntimeError, OSError):
                 used = {}  # it is just being replaced
-            kept = ("queue", "connections", "members", "tasks", "events_waiting")
+            kept = ("queue", "connections", "members", "tasks", "events_waiting", "loop_lag_seconds")
             chosen = {name: numbers.get(f"omnilearn_{name}", 0.0) for name in kept}
             self.samples.append({"at": now() - self._began, "phase": self._phase, **used, **chosen})
             await asyncio.sleep(_SAMPLE_SECONDS)
@@ -138,7 +138,8 @@ class Stage:
         waiting = numbers.get("omnilearn_events_waiting", 0)
         return (
             f"{running} of {jobs_in(numbers)} jobs run, {connections:.0f} workers are connected, {members:.0f} train,"
-            f" {queue:.0f} jobs and {waiting:.0f} events wait, {len(self._people.reporters)} workers dial"
+            f" {queue:.0f} jobs and {waiting:.0f} events wait, {len(self._people.reporters)} workers dial,"
+            f" the loop is late by {numbers.get('omnilearn_loop_lag_seconds', 0):.2f} s"
         )
 
     def _all_train(self, numbers: Numbers) -> bool:

@@ -25,6 +25,7 @@ from omnilearn_core.api.messages import (
 
 from . import membership
 from .control import Control
+from .crowd import Crowd, Slowest, report_seconds
 from .membership import events
 from .membership.actions import Action, Adopt, Assign, Disconnect, Happening, Kind, Refuse, Release
 from .membership.generation import Generation
@@ -36,10 +37,8 @@ logger = logging.getLogger(__name__)
 # A tick that comes later than this was held up: the time does not count as anybody's silence.
 _HELD_UP_SECONDS = 1.0
 
-# Beyond so many workers, of all jobs together, everybody reports less often; but so often that a lost report or two
-# are not taken for silence.
-_REPORTS_PER_SECOND = 500.0
-_REPORTS_BEFORE_SILENCE = 3.0
+# Of whom nothing is heard for so many reports, and whom others doubt, is lost.
+_REPORTS_BEFORE_DOUBT = 3.0
 
 # As many names of logged values as one report may have
 _MOST_LOGGED = 64
@@ -70,7 +69,7 @@ class Driver:
         nonce: str,
     ) -> None:
         self.settings, self._wire, self._tell = settings, wire, tell
-        self._crowd: Callable[[], int] = lambda: 0
+        self.crowd = Crowd()
         self.state = membership.State(settings, nonce, term)
         self.control = Control(settings)
         self._probe = Probe(settings)
@@ -86,19 +85,14 @@ class Driver:
         self._joins: dict[str, messages.Join] = {}
         self._replies: dict[tuple[GenerationId, int | None, float], str] = {}
         self._assignments: dict[GenerationId, str] = {}
+        self._slowest = Slowest()
         self._looked: float | None = None
         self._pause = 0.0
-
-    def among(self, crowd: Callable[[], int], return_seconds: float) -> None:
-        """Take in how many workers there are, of all jobs, and how long it may take until all of them are back."""
-        self._crowd = crowd
-        self.state = replace(self.state, return_seconds=return_seconds)
 
     @property
     def report_seconds(self) -> float:
         """How often a worker should report."""
-        longest = self.settings.silent_after / _REPORTS_BEFORE_SILENCE
-        return max(1.0, min(round(max(len(self.state.workers), self._crowd()) / _REPORTS_PER_SECOND, 1), longest))
+        return report_seconds(max(len(self.state.workers), self.crowd.size()))
 
     def connected(self, worker: str, connection: int, attempt: int, now: float) -> None:
         """Take in a new connection and welcome it."""
@@ -135,7 +129,7 @@ class Driver:
     def doubt(self, doubtful: Collection[tuple[str, int]], why: str, now: float) -> None:
         """Lose those of some workers, each with its attempt, that were not heard of for a few reports."""
         self._take_in_reports(now)
-        limit = _REPORTS_BEFORE_SILENCE * self.report_seconds
+        limit = _REPORTS_BEFORE_DOUBT * self.state.report_seconds
         self.state = membership.without_silent(self.state, limit, now, doubtful, why)
 
     def said(self, worker: str, connection: int, message: FromWorker, now: float) -> bool:
@@ -155,6 +149,11 @@ class Driver:
     def look(self, now: float) -> float:
         """Do everything that is due; return in how many seconds to look again at the latest."""
         self._take_in_reports(now)
+        if (seconds := self._slowest.tell(self.report_seconds, now)) != self.state.report_seconds:
+            self.state = replace(self.state, report_seconds=seconds)
+        if self.state.adopting_since is not None:
+            arrived, longest = self.crowd.arrived(), self.crowd.return_seconds
+            self.state = replace(self.state, crowd_arrived=arrived, return_seconds=longest)
         late = 0.0 if self._looked is None else now - self._looked - self._pause
         if late > _HELD_UP_SECONDS:
             self.state = membership.observe(self.state, events.HeldUp(late), now)

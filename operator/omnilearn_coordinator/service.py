@@ -22,6 +22,7 @@ from omnilearn_core.api.strategy import Choice
 from . import limits
 from .connection import Connection
 from .credentials import Credentials, Identity
+from .crowd import Crowd
 from .driver import Driver
 from .listening import Listener
 from .membership import Outcome, refusal
@@ -36,6 +37,8 @@ from .view import JobView, TimedDecision, members_of, phase_of
 _TOGETHER_SECONDS = 0.002
 
 _PAUSE_AFTER_A_BUG_SECONDS = 1.0
+# Who reports is heard of anyway; this is for connections on which nobody has to say anything.
+_LEAST_HEARTBEAT_SECONDS = 30.0
 _BEARER = "Bearer "
 
 
@@ -82,12 +85,9 @@ class Coordinator:
         app.cleanup_ctx.append(self._running)
         return app
 
-    def among(self, crowd: Callable[[], int], return_seconds: float) -> None:
-        """Have workers report less often the more of them, of all jobs, there are.
-
-        If all of them come back at once, it may take so many seconds until a job is whole again.
-        """
-        self._driver.among(crowd, return_seconds)
+    def among(self, crowd: Crowd) -> None:
+        """Have workers report less often the more of them, of all jobs, there are; if all come back, wait for them."""
+        self._driver.crowd = crowd
 
     def remember(self, choice: Choice | None) -> None:
         """Go on with what Auto has chosen under an earlier coordinator; call this before `begin`."""
@@ -235,7 +235,10 @@ class Coordinator:
             self._refusals.count(error.kind, error.sentence)
             raise
         socket = web.WebSocketResponse(
-            heartbeat=self._settings.silent_after, max_msg_size=LARGEST_MESSAGE, compress=False, autoping=False
+            heartbeat=max(self._settings.silent_after, _LEAST_HEARTBEAT_SECONDS),
+            max_msg_size=LARGEST_MESSAGE,
+            compress=False,
+            autoping=False,
         )
         try:
             await socket.prepare(request)

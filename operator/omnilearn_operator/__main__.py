@@ -18,6 +18,9 @@ from .running import Operator
 from .serving import make_room
 from .settings import BadSettingError, OperatorSettings
 
+# How much is made, and how often a generation is looked through, before the next one is.
+_GARBAGE = (10_000, 20, 50)
+
 
 async def run(chosen: OperatorSettings) -> None:
     """Run the operator until it is told to end."""
@@ -36,7 +39,9 @@ def main() -> int:
         chosen = settings.read()
         log_as(chosen.log_format)
         make_room()
-        gc.freeze()  # what is loaded stays: looking through it again and again keeps workers waiting
+        # What is loaded stays, and what comes mostly stays, too: looking through it often keeps workers waiting.
+        gc.freeze()
+        gc.set_threshold(*_GARBAGE)
         asyncio.run(run(chosen))
     except (BadSettingError, StartError, CertificateError, ApiError) as error:
         sys.stderr.write(f"omnilearn-operator: {error}\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -13,6 +12,7 @@ from urllib.parse import urlencode
 import aiohttp
 from kubernetes.aio import client, config
 from kubernetes.aio.client import rest
+from pydantic_core import from_json
 
 from .api import FIELD_MANAGER, UNREACHABLE, ApiError, Counted, Manifest, error_of, path_of, path_to, version_of
 
@@ -162,7 +162,7 @@ class Client:
 
 def _read(data: bytes) -> dict[str, Any]:
     try:
-        answer = json.loads(data)
+        answer = from_json(data)
     except ValueError:
         return {"message": data[:200].decode(errors="replace")}
     return answer if isinstance(answer, dict) else {}

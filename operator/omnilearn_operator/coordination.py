@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from aiohttp import web
 
 from omnilearn_coordinator.credentials import Identity
+from omnilearn_coordinator.crowd import Crowd
 from omnilearn_coordinator.membership.actions import Happening
 from omnilearn_coordinator.refusals import Refusal, Refusals, RefusedRequest, refuse
 from omnilearn_coordinator.service import Coordinator
@@ -71,7 +72,8 @@ class Coordinators:
             may_speak=self._reign.holds,
             on_happening=lambda happening: self._tell(key, happening),
         )
-        coordinator.among(lambda: self.connected, return_seconds(self._registry.pod_count))
+        crowd = Crowd(lambda: self.connected, lambda: self._reviews.answered, return_seconds(self._registry.pod_count))
+        coordinator.among(crowd)
         coordinator.remember(None if job.status is None else job.status.strategy)
         coordinator.begin()
         self._running[key] = uid, settings, coordinator

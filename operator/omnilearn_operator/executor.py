@@ -28,7 +28,7 @@ from .workforce import Create, Delete
 
 logger = logging.getLogger(__name__)
 
-_MOST_AT_ONCE = 16
+_MOST_AT_ONCE = 32
 _REFUSED_SECONDS, _INVALID_SECONDS = 10.0, 60.0
 
 Done = tuple[Book, list[ApiError]]
@@ -114,8 +114,7 @@ class Executor:
         """Make the job's other objects as they should be, unless somebody else has objects of that name."""
         group = pod_group_of(job)
         try:
-            for manifest in (service_of(job), network_policy_of(job)):
-                await self._make(manifest, job)
+            await asyncio.gather(*(self._make(each, job) for each in (service_of(job), network_policy_of(job))))
             if group is not None:
                 await self._make_group(group, job)
         except ApiError as error:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from omnilearn_coordinator.membership.actions import Happening
+from omnilearn_coordinator.membership.actions import Happening, Kind
 from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_core.endings import back_off
 
@@ -34,9 +34,11 @@ logger = logging.getLogger(__name__)
 _TOGETHER_SECONDS = 0.05
 # A job that gets pods was asked for so lately.
 _SURE_SECONDS = 5.0
-_FIRST_RETRY, _LONGEST_RETRY = 0.5, 30.0
+# An API server that fails at every third call is asked several times a minute, and not by many jobs at once.
+_FIRST_RETRY, _LONGEST_RETRY = 0.5, 10.0
 _LONGEST_PASS = 120.0
-_MOST_AT_ONCE = 8
+# Most of a look is waiting for answers, and the more so the later the event loop is.
+_MOST_AT_ONCE = 32
 
 
 class Loop:
@@ -93,7 +95,8 @@ class Loop:
         note = notes.of_happening(happening)
         if note is not None:
             self._news.add(key, note)
-        self.touch(key)
+        # Shares that have moved can wait for the next look, which is never far.
+        self.touch(key, self._pace.look if happening.kind is Kind.PLAN else _TOGETHER_SECONDS)
 
     async def begin(self) -> None:
         """List everything, before anybody asks for it."""
@@ -143,7 +146,7 @@ class Loop:
     def _after_trouble(self, key: Key, why: str) -> float:
         count = self._failures[key] = self._failures.get(key, 0) + 1
         self.retries += 1
-        pause = back_off(count, _FIRST_RETRY, _LONGEST_RETRY)
+        pause = back_off(count, _FIRST_RETRY, max(_LONGEST_RETRY, self._pace.look))
         logger.warning("%s: %s; the next try is in %.1f s (%d so far)", key, why, pause, count)
         return pause
 

@@ -47,9 +47,13 @@ class Numbers(Collector):
     """The series of the operator itself: as many with a thousand jobs as with one. Who does not lead has few."""
 
     def __init__(
-        self, shown: Callable[[], Shown | None], reigns: Callable[[], int], calls: Callable[[], Calls]
+        self,
+        shown: Callable[[], Shown | None],
+        reigns: Callable[[], int],
+        calls: Callable[[], Calls],
+        late: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self._shown, self._reigns, self._calls = shown, reigns, calls
+        self._shown, self._reigns, self._calls, self._late = shown, reigns, calls, late
 
     def describe(self) -> list[Metric]:
         """Describe nothing in advance: a registry asks for it when it starts."""
@@ -61,6 +65,7 @@ class Numbers(Collector):
         yield _gauge("omnilearn_leads", "1 if this replica leads, else 0.", 0 if shown is None else 1)
         yield _counter("omnilearn_reigns", "How often this replica has begun to lead.", self._reigns())
         yield _gauge("omnilearn_tasks", "Tasks of the event loop.", len(asyncio.all_tasks()))
+        yield _gauge("omnilearn_loop_lag_seconds", "How late the event loop was at worst, lately.", self._late())
         yield _gauge("omnilearn_threads", "Threads of the process.", threading.active_count())
         calls = CounterMetricFamily("omnilearn_api_calls", "Calls of the API server.", labels=["verb", "kind"])
         for key, count in self._calls().items():
@@ -78,11 +83,12 @@ class OperatorMetrics:
         shown: Callable[[], Shown | None],
         reigns: Callable[[], int],
         calls: Callable[[], Calls] = dict,
+        late: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._shown = shown
         self._own = CollectorRegistry()
         ProcessCollector(registry=self._own)
-        self._own.register(Numbers(shown, reigns, calls))
+        self._own.register(Numbers(shown, reigns, calls, late))
 
     def own_text(self) -> bytes:
         """Return the series of the operator itself in Prometheus' text format."""

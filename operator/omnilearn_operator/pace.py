@@ -12,8 +12,8 @@ from dataclasses import dataclass
 _LOOKS, _STATUSES, _SHARES, _EVENTS, _RESYNCS = 50.0, 20.0, 2.0, 5.0, 10.0
 _STARTS = 10.0
 
-# So many workers come back in a second to an operator that has just started, and share it with everybody else.
-_COME_BACK = 100.0
+# At least so many workers come back in a second to an operator that has just started, on the smallest machine.
+_COME_BACK = 25.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,5 +57,5 @@ def pace_for(jobs: int, pods: int = 0) -> Pace:
 
 
 def return_seconds(pods: int) -> float:
-    """Return how long it may take until the workers of so many pods are back."""
+    """Return how long it may take at most until the workers of so many pods are back."""
     return pods / _COME_BACK

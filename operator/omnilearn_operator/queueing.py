@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from omnilearn_coordinator.limits import Allowance
 
-_MOST_AT_ONCE = 16
+_MOST_AT_ONCE = 32
 _OF_ONE_ADDRESS = 4
 
 # Pods have addresses of their own: this is far more than one of them needs, and enough for some behind one address.

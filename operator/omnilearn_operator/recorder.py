@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 _BURST, _SECONDS_EACH = 40.0, 5.0
 _MOST_KNOWN = 20_000
 # What happens to a job is told in its order, by one of so many writers.
-_WRITERS, _LONGEST_QUEUE = 4, 2000
+_WRITERS, _LONGEST_QUEUE = 8, 1000
 
 
 class Recorder:

@@ -14,6 +14,7 @@ from omnilearn_core.api import names
 
 from .candidate import Candidate
 from .client import Client
+from .lag import Lag
 from .leadership import Timing
 from .leading import Leader
 from .metrics import OperatorMetrics, Shown
@@ -41,13 +42,17 @@ class Operator:
         self._candidate = Candidate(api, settings.own_namespace, settings.lease, me, timing)
         self._leader: Leader | None = None
         self._life: asyncio.Task[None] | None = None
-        self._metrics = OperatorMetrics(self._shown, lambda: self._candidate.reigns, lambda: api.counted.calls)
+        self._lag = Lag()
+        self._metrics = OperatorMetrics(
+            self._shown, lambda: self._candidate.reigns, lambda: api.counted.calls, lambda: self._lag.worst
+        )
 
     async def run(self) -> None:
         """Lead whenever it can be, until a signal ends it."""
         self._life = asyncio.current_task()
         self._take_signals()
         async with AsyncExitStack() as stack:
+            stack.callback(asyncio.create_task(self._lag.run(), name="watch the loop").cancel)
             servers = Servers()
             stack.push_async_callback(servers.close)
             await servers.serve(health_app(self._looked, self._missing), self._settings.health_port)

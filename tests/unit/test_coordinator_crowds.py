@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from coordination import SETTINGS, Scene, join_of, running
+from omnilearn_coordinator.crowd import Crowd, Slowest
 from omnilearn_coordinator.driver import Driver
 from omnilearn_coordinator.membership import next_look
 from omnilearn_coordinator.membership.actions import Kind
@@ -22,12 +23,10 @@ class Silence:
         pass
 
 
-@pytest.mark.parametrize(("crowd", "seconds"), [(1, 1.0), (500, 1.0), (1000, 2.0), (5000, 10 / 3), (100_000, 10 / 3)])
-def test_workers_report_less_often_the_more_there_are_but_never_so_that_they_seem_silent(
-    crowd: int, seconds: float
-) -> None:
+@pytest.mark.parametrize(("crowd", "seconds"), [(1, 1.0), (400, 1.0), (1000, 2.5), (5000, 12.5), (100_000, 30.0)])
+def test_workers_report_less_often_the_more_there_are(crowd: int, seconds: float) -> None:
     driver = Driver(SETTINGS, Silence(), lambda _: None, term=1, nonce="n")
-    driver.among(lambda: crowd, 0.0)
+    driver.crowd = Crowd(lambda: crowd)
     assert driver.report_seconds == pytest.approx(seconds)
 
 
@@ -36,6 +35,20 @@ def test_a_job_that_trains_rests_until_somebody_could_be_silent() -> None:
     assert next_look(scene.state, scene.now) == 1.0
     assert next_look(scene.state, scene.now + 9.7) == pytest.approx(0.3)
     assert next_look(scene.state, scene.now + 20.0) == 0.01
+
+
+def test_where_reports_are_rare_a_job_rests_longer_and_silence_is_longer() -> None:
+    scene = running("a", "b")
+    scene.state = replace(scene.state, report_seconds=12.0)
+    assert scene.state.silent_after == pytest.approx(30.0)
+    assert next_look(scene.state, scene.now) == 12.0
+    assert next_look(scene.state, scene.now + 29.0) == pytest.approx(1.0)
+
+
+def test_a_crowd_that_goes_is_believed_to_report_rarely_until_all_have_heard_of_it() -> None:
+    slowest = Slowest()
+    assert [slowest.tell(12.0, 0.0), slowest.tell(1.0, 30.0), slowest.tell(1.0, 37.0)] == [12.0, 12.0, 1.0]
+    assert slowest.tell(5.0, 37.5) == 5.0
 
 
 def test_a_job_in_which_something_is_under_way_does_not_rest() -> None:
@@ -51,11 +64,13 @@ def test_a_job_in_which_something_is_under_way_does_not_rest() -> None:
 def test_members_that_come_back_in_a_crowd_are_waited_for() -> None:
     before = running("a", "b", "c").newest
 
-    def back(seconds: float, crowded: float) -> bool:
+    def back(seconds: float, crowded: float, longest: float = 100.0) -> bool:
         scene = Scene(expected=3)
-        scene.state = replace(scene.state, return_seconds=crowded)
+        scene.state = replace(scene.state, crowd_arrived=scene.now + crowded, return_seconds=longest)
         scene.joins("a", "b", join=join_of(before, round_=4))
         scene.passes(seconds)
         return bool(scene.told(Kind.ADOPTED))
 
-    assert (back(9.0, 0.0), back(11.0, 0.0), back(11.0, 50.0), back(51.0, 50.0)) == (False, True, False, True)
+    assert (back(9.0, 0.0), back(11.0, 0.0)) == (False, True)
+    assert (back(11.0, 50.0), back(59.0, 50.0), back(61.0, 50.0)) == (False, False, True)
+    assert back(31.0, 50.0, longest=20.0)

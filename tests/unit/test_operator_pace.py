@@ -75,7 +75,7 @@ def test_few_jobs_have_the_usual_pace() -> None:
 
 
 def test_an_operator_that_has_just_started_waits_longer_for_thousands_of_workers() -> None:
-    assert (pace_for(10, 1000).takeover, pace_for(1000, 5000).takeover) == (20.0, 60.0)
+    assert (pace_for(10, 1000).takeover, pace_for(1000, 5000).takeover) == (50.0, 210.0)
 
 
 def test_what_repeats_itself_is_bounded_however_many_jobs_there_are() -> None:

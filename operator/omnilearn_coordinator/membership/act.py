@@ -21,7 +21,7 @@ _LONGEST_REST_SECONDS = 1.0
 def act(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     """Return the state after all decisions that are due, and what has to be done."""
     if state.outcome is None:
-        state = adopt(without_silent(state, state.settings.silent_after, now), now)
+        state = adopt(without_silent(state, state.silent_after, now), now)
     if state.outcome is None and state.adopting_since is None:
         state = _regrouped(_completed(state), now)
     state = _released(state)
@@ -32,7 +32,8 @@ def next_look(state: State, now: float) -> float:
     """Return in how many seconds to act again, if nothing is heard before."""
     if _is_at_rest(state):
         silent = min((w.heard for w in state.workers.values() if w.holds and w.active), default=now)
-        return min(max(silent + state.settings.silent_after - now, 0.01), _LONGEST_REST_SECONDS)
+        longest = max(_LONGEST_REST_SECONDS, state.report_seconds)
+        return min(max(silent + state.silent_after - now, 0.01), longest)
     due = trouble.due(state)
     if due is None or due <= now:
         return _LONGEST_PAUSE_SECONDS

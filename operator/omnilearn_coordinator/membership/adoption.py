@@ -21,8 +21,9 @@ def adopt(state: State, now: float) -> State:
         return replace(state, adopting_since=None, claims={})
     best, members = found
     back = all(m.worker in state.workers and state.workers[m.worker].active for m in members)
-    patience = max(state.settings.silent_after, state.return_seconds)
-    if not back and now - state.adopting_since < patience:
+    # As long as others come back, so may they: all come at once, and each takes its time.
+    returning = min(state.crowd_arrived, state.adopting_since + state.return_seconds)
+    if not back and now - max(state.adopting_since, returning) < state.silent_after:
         missing = sum(m.worker not in state.workers for m in members)
         return state.waiting_for(f"taking over generation {best.number}: {missing} of its members are not back yet")
     chosen = _chosen(state, best)

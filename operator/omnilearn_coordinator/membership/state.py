@@ -14,6 +14,8 @@ from .generation import Generation, Worker
 
 # Older generations than these are nobody's business any more.
 _LONGEST_CHAIN = 8
+# Where many workers report rarely, a report that is late is not taken for silence.
+_REPORTS_BEFORE_SILENCE = 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,13 @@ class State:
     claims: Mapping[str, Claim] = field(default_factory=dict)
     adopting_since: float | None = None
     return_seconds: float = 0.0
-    """How long it may take until the members of a generation are back: those of many jobs come at once."""
+    """How long it may take at most until the members of a generation are back: those of many jobs come at once."""
+
+    crowd_arrived: float = 0.0
+    """When the last worker of any job has come."""
+
+    report_seconds: float = 1.0
+    """The longest pause between two reports that a worker may go by."""
 
     last_change: float = 0.0
     """When the last worker joined or was lost."""
@@ -79,6 +87,12 @@ class State:
     waiting: str | None = None
     outcome: Outcome | None = None
     outbox: tuple[Action, ...] = ()
+
+    @property
+    def silent_after(self) -> float:
+        """How long a worker may be silent: as the job says, or longer in a crowd in which everybody reports rarely."""
+        rarely = _REPORTS_BEFORE_SILENCE * self.report_seconds if self.report_seconds > 1.0 else 0.0
+        return max(self.settings.silent_after, rarely)
 
     @property
     def newest(self) -> Generation | None:
