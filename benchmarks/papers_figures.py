@@ -63,12 +63,23 @@ def _samples_at(outcome: Outcome) -> float:
     return time_to(outcome.progress, Goal(SAMPLES, higher_is_better=True))
 
 
+_LATELY_SECONDS = 4.0
+
+
+def _speed(outcome: Outcome) -> float:
+    """Return the samples per second of the end of a run: of its second half, or of the last seconds of a long one."""
+    since = outcome.seconds - min(_LATELY_SECONDS, outcome.seconds / 2)
+    before = [samples for moment, samples in outcome.progress if moment <= since]
+    return (outcome.samples - (before[-1] if before else 0.0)) / (outcome.seconds - since)
+
+
 FIGURES: dict[str, Callable[[Outcome, Goal], float]] = {
     "ms per step": lambda run, _: 1e3 * run.step_seconds,
     "seconds for samples": lambda run, _: _samples_at(run),
     "after these samples": lambda run, _: at(run.curve, _samples_at(run)),
     "seconds to target": lambda run, goal: time_to(run.curve, goal),
     "at the end": lambda run, _: at(run.curve, run.seconds),
+    "samples per second": lambda run, _: _speed(run),
     "samples": lambda run, _: run.samples,
     "updates": lambda run, _: run.updates,
     "discarded": lambda run, _: run.discarded,

@@ -89,6 +89,14 @@ then they do what Unbounded does.
 """
 
 
+def scenario(plan: Plan) -> dict[str, Plan]:
+    """Return all ways in a situation, and what Auto makes of it."""
+    auto = replace(Way(Strategy(type=StrategyType.AUTO)).within(plan), seconds=_AUTO_SECONDS)
+    if plan.visits:  # away for as much of the time as with the others
+        auto = replace(auto, visits=tuple((2.0 * each + 0.2, 2.0 * each + 1.0) for each in range(8)))
+    return {way: each.within(plan) for way, each in WAYS.items()} | {AUTO: auto}
+
+
 def speeds(cores: tuple[int, ...]) -> tuple[float, ...]:
     """Return how many samples a second workers with so many cores compute."""
     return tuple(SAMPLES_PER_SECOND_AND_CORE * each for each in cores)
@@ -96,6 +104,10 @@ def speeds(cores: tuple[int, ...]) -> tuple[float, ...]:
 
 # Passes over the data are short, because Biased Local SGD knows what is hard from the second on.
 _ALIKE = Plan(speeds(CORES[1]), groups="aabb", samples=6000, seconds=4.0)
+
+AUTO = "Auto"
+# It needs ten seconds at most until it has chosen, and is judged by the last four.
+_AUTO_SECONDS = 16.0
 
 SCENARIOS: dict[str, Plan] = {
     "compute-bound": _ALIKE,
