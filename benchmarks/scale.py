@@ -77,6 +77,8 @@ async def measure(options: Namespace) -> dict[str, Any]:
             stage = Stage(cluster, subject, session, people, jobs=size, workers=WORKERS)
             seconds = 20.0 if options.quick else options.seconds
             runs.append(await stage.play(NAMESPACE, BARE, seconds))
+        if options.json:  # the next size may take long, and may not come to its end
+            printing.write_figures(options.json, {"runs": runs}, [])
     return {"runs": runs, "cores": os.cpu_count(), "load_average": os.getloadavg()[0]}
 
 

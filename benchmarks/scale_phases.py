@@ -21,7 +21,7 @@ from .reporters import Everybody
 from .subject import Subject, calls_in, cpu_of_programs, in_phase, jobs_in, now, series_of_jobs, writes_in
 
 _PROGRAMS = ("kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager", "kwok")
-_SAMPLE_SECONDS, _LOOK_SECONDS, _SAY_SECONDS = 2.0, 0.5, 15.0
+_SAMPLE_SECONDS, _LOOK_SECONDS, _SAY_SECONDS = 2.0, 1.0, 15.0
 _LATENCY_SECONDS = 45.0
 
 Figures = dict[str, Any]
@@ -217,11 +217,11 @@ class Stage:
         """Delete all jobs; wait until the operator has let go of all, then help the garbage collector."""
         began = now()
         await self._cluster.delete_all(names.KIND, namespace)
-        await self._until("the operator has forgotten all jobs", lambda n: jobs_in(n) == 0, 300)
+        await self._until("the operator has forgotten all jobs", lambda n: jobs_in(n) == 0, 120 + self._jobs)
         forgotten = now() - began
         # The controllers delete twenty objects in a second: that is not the operator's time.
         await self._cluster.delete_all("Pod", namespace, selector=f"{names.MANAGED_LABEL}=true", grace=0)
-        numbers = await self._until("all workers are gone", lambda n: n["omnilearn_connections"] == 0, 300)
+        numbers = await self._until("all workers are gone", lambda n: n.get("omnilearn_connections") == 0, 300)
         series = await self._subject.numbers(self._session, jobs=True)
         self.phases["delete"] = {
             "forgotten_seconds": forgotten,
