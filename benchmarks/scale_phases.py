@@ -196,6 +196,7 @@ class Stage:
         began = now()
         for each in self._people.reporters:
             each.answered = 0
+        before = {name: crew.number for name, crew in self._people.crews.items()}
         self._subject.kill()
         self._subject.start()
         await self._until("the operator leads again", lambda n: n.get("omnilearn_leads") == 1, 60)
@@ -209,6 +210,7 @@ class Stage:
             "answered_seconds": now() - began,
             "operator_cpu_seconds": self._subject.used().cpu_seconds,
             "memory": self._subject.used().memory,
+            "regrouped": sum(crew.number != before.get(name) for name, crew in self._people.crews.items()),
             "trouble": sum(crew.trouble for crew in self._people.crews.values()),
         }
         self._say(f"leads after {leads:.1f} s, all adopted after {adopted:.1f} s, answered after {now() - began:.1f} s")

@@ -103,6 +103,7 @@ def _column(run: Figures) -> dict[str, str]:
         )
         + " s",
         "  operator's CPU for that, memory": _cpu_and_memory(restart),
+        "  jobs that had to regroup": f"{restart.get('regrouped', 0)}",
         "deleted: forgotten, workers gone": f"{delete['forgotten_seconds']:.1f}, {delete['gone_seconds']:.1f} s",
         "  series of jobs left, tasks": f"{delete['series_of_jobs']}, {delete['tasks']:.0f}",
         "CPU of the API server: bare, jobs, steady": ", ".join(

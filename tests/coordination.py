@@ -127,6 +127,13 @@ def done_of(generation: GenerationId) -> Done:
     return Done(generation=generation, round=9, steps=9, samples=576, lost=0, doubled=0, parameter_hash="abc")
 
 
+def after_a_restart(old: Scene, **changes: object) -> Scene:
+    """Return a scene with another coordinator of the same job."""
+    scene = Scene(old.state.settings, **changes)
+    scene.state = State(scene.state.settings, "other", term=2)
+    return scene
+
+
 def running(*workers: str, **changes: object) -> Scene:
     """Return a scene in which these workers train in generation 1."""
     scene = Scene(SETTINGS, **{"expected": len(workers), **changes})

@@ -25,7 +25,7 @@ from omnilearn_core.api.messages import (
 
 from . import membership
 from .control import Control
-from .crowd import Crowd, Slowest, report_seconds
+from .crowd import Crowd, report_seconds
 from .membership import events
 from .membership.actions import Action, Adopt, Assign, Disconnect, Happening, Kind, Refuse, Release
 from .membership.generation import Generation
@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 # A tick that comes later than this was held up: the time does not count as anybody's silence.
 _HELD_UP_SECONDS = 1.0
 
-# Of whom nothing is heard for so many reports, and whom others doubt, is lost.
-_REPORTS_BEFORE_DOUBT = 3.0
+# Of whom nothing is heard for so long, or for so many reports, and whom others doubt, is lost.
+_SECONDS_BEFORE_DOUBT, _REPORTS_BEFORE_DOUBT = 3.0, 1.5
 
 # As many names of logged values as one report may have
 _MOST_LOGGED = 64
@@ -85,14 +85,13 @@ class Driver:
         self._joins: dict[str, messages.Join] = {}
         self._replies: dict[tuple[GenerationId, int | None, float], str] = {}
         self._assignments: dict[GenerationId, str] = {}
-        self._slowest = Slowest()
         self._looked: float | None = None
         self._pause = 0.0
 
     @property
     def report_seconds(self) -> float:
         """How often a worker should report."""
-        return report_seconds(max(len(self.state.workers), self.crowd.size()))
+        return max(self.crowd.report_seconds, report_seconds(len(self.state.workers)))
 
     def connected(self, worker: str, connection: int, attempt: int, now: float) -> None:
         """Take in a new connection and welcome it."""
@@ -129,7 +128,7 @@ class Driver:
     def doubt(self, doubtful: Collection[tuple[str, int]], why: str, now: float) -> None:
         """Lose those of some workers, each with its attempt, that were not heard of for a few reports."""
         self._take_in_reports(now)
-        limit = _REPORTS_BEFORE_DOUBT * self.state.report_seconds
+        limit = max(_SECONDS_BEFORE_DOUBT, _REPORTS_BEFORE_DOUBT * self.state.report_seconds)
         self.state = membership.without_silent(self.state, limit, now, doubtful, why)
 
     def said(self, worker: str, connection: int, message: FromWorker, now: float) -> bool:
@@ -149,11 +148,7 @@ class Driver:
     def look(self, now: float) -> float:
         """Do everything that is due; return in how many seconds to look again at the latest."""
         self._take_in_reports(now)
-        if (seconds := self._slowest.tell(self.report_seconds, now)) != self.state.report_seconds:
-            self.state = replace(self.state, report_seconds=seconds)
-        if self.state.adopting_since is not None:
-            arrived, longest = self.crowd.arrived(), self.crowd.return_seconds
-            self.state = replace(self.state, crowd_arrived=arrived, return_seconds=longest)
+        self._look_around(now)
         late = 0.0 if self._looked is None else now - self._looked - self._pause
         if late > _HELD_UP_SECONDS:
             self.state = membership.observe(self.state, events.HeldUp(late), now)
@@ -164,6 +159,12 @@ class Driver:
         self._choose(now)
         self._looked, self._pause = now, membership.next_look(self.state, now)
         return self._pause
+
+    def _look_around(self, now: float) -> None:
+        """Take in what there is to know of the workers of other jobs."""
+        seconds, arrived = self.crowd.longest_pause(self.report_seconds, now), self.crowd.arrived(now)
+        if (seconds, arrived) != (self.state.report_seconds, self.state.crowd_arrived):
+            self.state = replace(self.state, report_seconds=seconds, crowd_arrived=arrived)
 
     def _take_in_reports(self, now: float) -> None:
         """Have the state machine hear of all who have reported since it was last looked at."""

@@ -16,6 +16,8 @@ _WORDS_OF_A_REGROUP = 8
 MOST_CONNECTIONS_OF_A_WORKER = 3
 _BURST_OF_DIALS, _DIALS_EACH_SECOND = 20.0, 1.0
 _SPARE_CONNECTIONS_OF_A_JOB = 64
+# Who reports is heard of anyway; this is for connections on which nobody has to say anything.
+_LEAST_HEARTBEAT_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -76,3 +78,8 @@ def of_dials(now: float) -> Allowance:
 def connections_of_a_job(most: int) -> int:
     """Return how many connections a job with at most so many workers may have."""
     return 2 * most + _SPARE_CONNECTIONS_OF_A_JOB
+
+
+def heartbeat(silent_after: float) -> float:
+    """Return after how much silence a connection is asked whether somebody is still there."""
+    return max(silent_after, _LEAST_HEARTBEAT_SECONDS)

@@ -37,8 +37,6 @@ from .view import JobView, TimedDecision, members_of, phase_of
 _TOGETHER_SECONDS = 0.002
 
 _PAUSE_AFTER_A_BUG_SECONDS = 1.0
-# Who reports is heard of anyway; this is for connections on which nobody has to say anything.
-_LEAST_HEARTBEAT_SECONDS = 30.0
 _BEARER = "Bearer "
 
 
@@ -86,7 +84,7 @@ class Coordinator:
         return app
 
     def among(self, crowd: Crowd) -> None:
-        """Have workers report less often the more of them, of all jobs, there are; if all come back, wait for them."""
+        """Have workers report less often the more of them, of all jobs, there are; call this before `begin`."""
         self._driver.crowd = crowd
 
     def remember(self, choice: Choice | None) -> None:
@@ -235,7 +233,7 @@ class Coordinator:
             self._refusals.count(error.kind, error.sentence)
             raise
         socket = web.WebSocketResponse(
-            heartbeat=max(self._settings.silent_after, _LEAST_HEARTBEAT_SECONDS),
+            heartbeat=limits.heartbeat(self._settings.silent_after),
             max_msg_size=LARGEST_MESSAGE,
             compress=False,
             autoping=False,
@@ -250,6 +248,7 @@ class Coordinator:
         )
         self._open[connection.number] = connection
         self._connected[identity.worker] += 1
+        self._driver.crowd.come(self._clock())
         writer = asyncio.create_task(connection.write())
         try:
             self._driver.connected(identity.worker, connection.number, identity.attempt, self._clock())
@@ -295,6 +294,7 @@ class Coordinator:
     def _forget(self, connection: Connection) -> None:
         self._open.pop(connection.number, None)
         self._connected[connection.identity.worker] -= 1
+        self._driver.crowd.go()
         if not self._stopping:
             self._driver.closed(connection.identity.worker, connection.number, self._clock())
             self._look_soon()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -12,9 +13,9 @@ from urllib.parse import urlencode
 import aiohttp
 from kubernetes.aio import client, config
 from kubernetes.aio.client import rest
-from pydantic_core import from_json
 
 from .api import FIELD_MANAGER, UNREACHABLE, ApiError, Counted, Manifest, error_of, path_of, path_to, version_of
+from .persistence import tried_again
 
 _SECONDS = 20.0
 _PAGE = 250
@@ -88,12 +89,16 @@ class Client:
         query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
         while True:
             self.counted.count("list", kind)
-            found = await self._call("GET", path_to(version_of(kind), kind, namespace), query=query)
+            found = await self._page(path_to(version_of(kind), kind, namespace), query)
             yield found
             token = found.get("metadata", {}).get("continue")
             if not token:
                 return
             query["continue"] = str(token)
+
+    async def _page(self, path: str, query: Mapping[str, str]) -> Manifest:
+        """Return a piece of a list: of hundreds, one that fails for a moment would spoil all."""
+        return await tried_again(lambda: self._call("GET", path, query=query))
 
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create an object, or only have it checked strictly."""
@@ -156,13 +161,18 @@ class Client:
             raise ApiError(0, UNREACHABLE, sentence) from error
         answer = _read(data)
         if not 200 <= response.status < 300:
-            raise error_of(response.status, answer, response.headers.get("Retry-After", ""))
+            message = {"message": data[:200].decode(errors="replace")} if answer is None else answer
+            raise error_of(response.status, message, response.headers.get("Retry-After", ""))
+        if answer is None:
+            raise ApiError(0, UNREACHABLE, f"the API server's answer cannot be read: {data[:100]!r}")
         return answer
 
 
-def _read(data: bytes) -> dict[str, Any]:
+def _read(data: bytes) -> dict[str, Any] | None:
+    """Return an answer; None if it is no object of JSON."""
     try:
-        answer = from_json(data)
-    except ValueError:
-        return {"message": data[:200].decode(errors="replace")}
-    return answer if isinstance(answer, dict) else {}
+        # Not pydantic's reader, which is faster: it refuses objects that are nested deeply, and others with them.
+        answer = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return answer if isinstance(answer, dict) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 from aiohttp import web
@@ -36,8 +37,17 @@ class Coordinators:
         self.refusals = Refusals("no job of ours")
         """What was refused before anybody knew for which job it was meant."""
         self._past_reports = 0
-        self.connected = 0
+        self._crowd = Crowd()
+
+    def expect_everybody(self) -> None:
+        """Take in that the workers of all pods that there are may come back now: this reign has just begun."""
+        pods = self._registry.pod_count
+        self._crowd.expect(pods, return_seconds(pods), time.monotonic())
+
+    @property
+    def connected(self) -> int:
         """How many workers are connected."""
+        return self._crowd.size
 
     @property
     def members(self) -> int:
@@ -72,8 +82,7 @@ class Coordinators:
             may_speak=self._reign.holds,
             on_happening=lambda happening: self._tell(key, happening),
         )
-        crowd = Crowd(lambda: self.connected, lambda: self._reviews.answered, return_seconds(self._registry.pod_count))
-        coordinator.among(crowd)
+        coordinator.among(self._crowd)
         coordinator.remember(None if job.status is None else job.status.strategy)
         coordinator.begin()
         self._running[key] = uid, settings, coordinator
@@ -118,11 +127,7 @@ class Coordinators:
         running = self._running.get(key)
         if running is not None:
             on_behalf_of(key)
-            self.connected += 1
-            try:
-                return await running[2].serve_worker(request)
-            finally:
-                self.connected -= 1
+            return await running[2].serve_worker(request)
         error = self._without(key)
         self.refusals.count(error.kind, error.sentence)
         raise error

@@ -56,8 +56,6 @@ class Reviews:
         self._good: dict[bytes, tuple[Bearer | None, float]] = {}
         self._bad: dict[bytes, tuple[Bearer | None, float]] = {}
         self.queue = Queue(clock)
-        self.answered = 0.0
-        """When somebody was last found to be a pod."""
 
     async def bearer(self, token: str, address: str = "") -> Bearer | None:
         """Return whose token it is, or None if it is nobody's; raises ApiError if nobody can tell."""
@@ -80,8 +78,6 @@ class Reviews:
         kept[digest] = bearer, self._clock() + seconds
         if bearer is None:
             self.queue.blame(address)
-        else:
-            self.answered = self._clock()
         return bearer
 
     def _remembered(self, digest: bytes) -> tuple[Bearer | None, float] | None:

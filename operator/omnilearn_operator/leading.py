@@ -95,6 +95,7 @@ class Leader:
             stack.push_async_callback(self.hang_up)
             await patiently(self._renew, self._still_alive)
             await patiently(self._loop.begin, self._still_alive)
+            self._coordinators.expect_everybody()
             await reception.start(None, settings.coordinator_port, self._tls.context)
             async with asyncio.TaskGroup() as tasks:
                 background = [tasks.create_task(self._loop.run()), tasks.create_task(self._keep_renewing())]

@@ -66,7 +66,7 @@ class Lists:
             self._wanted.clear()
             try:
                 await self.see_everything(touch)
-            except (ApiError, TimeoutError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is: without lists, what is missed is missed for ever
                 failures += 1
                 pause = back_off(failures, _FIRST_RETRY, _LONGEST_RETRY)
                 logger.warning("jobs and pods were not listed: %s; the next try is in %g s", error, pause)
@@ -81,7 +81,7 @@ class Lists:
         version = ""
         async for page in self._api.pages(scope.kind, scope.namespace, selector):
             version = version or str(page.get("metadata", {}).get("resourceVersion", ""))
-            for manifest in page.get("items", []):
+            for manifest in page.get("items") or []:
                 listed.add(manifest["metadata"].get("uid", ""))
                 if self._registry.is_news(manifest):
                     pod = scope.kind == "Pod"

@@ -13,7 +13,7 @@ _LOOKS, _STATUSES, _SHARES, _EVENTS, _RESYNCS = 50.0, 20.0, 2.0, 5.0, 10.0
 _STARTS = 10.0
 
 # At least so many workers come back in a second to an operator that has just started, on the smallest machine.
-_COME_BACK = 25.0
+_LEAST_RETURN_SECONDS, _COME_BACK = 10.0, 25.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ def pace_for(jobs: int, pods: int = 0) -> Pace:
         plans=max(few.plans, jobs / _EVENTS),
         resync=max(few.resync, jobs / _RESYNCS),
         start=max(few.start, jobs / _STARTS),
-        takeover=max(few.takeover, 10.0 + return_seconds(pods)),
+        takeover=max(few.takeover, return_seconds(pods)),
     )
 
 
 def return_seconds(pods: int) -> float:
     """Return how long it may take at most until the workers of so many pods are back."""
-    return pods / _COME_BACK
+    return _LEAST_RETURN_SECONDS + pods / _COME_BACK

@@ -23,6 +23,21 @@ def pause_after(error: ApiError, tries: int, spent: float) -> float | None:
     return None if spent + pause > _LONGEST_SECONDS else pause
 
 
+async def tried_again(call: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Make a call, and again after a moment if it fails for no reason of its own."""
+    clock = asyncio.get_running_loop().time
+    began, tries = clock(), 0
+    while True:
+        try:
+            return await call()
+        except ApiError as error:
+            tries += 1
+            pause = pause_after(error, tries, clock() - began)
+            if pause is None:
+                raise
+        await asyncio.sleep(pause)
+
+
 class Persistent:
     """An API that tries again.
 
@@ -35,11 +50,11 @@ class Persistent:
 
     async def get(self, kind: str, namespace: str, name: str, version: str = "") -> Manifest:
         """Return an object."""
-        return await self._try(lambda: self._api.get(kind, namespace, name, version))
+        return await tried_again(lambda: self._api.get(kind, namespace, name, version))
 
     async def every(self, kind: str, namespace: str, selector: str = "", fields: str = "") -> Manifest:
         """Return the list of a kind, in a namespace or in all of them."""
-        return await self._try(lambda: self._api.every(kind, namespace, selector, fields))
+        return await tried_again(lambda: self._api.every(kind, namespace, selector, fields))
 
     def pages(self, kind: str, namespace: str, selector: str = "") -> AsyncIterator[Manifest]:
         """Yield the list of a kind piece by piece; who reads it has to begin anew after an error."""
@@ -47,29 +62,16 @@ class Persistent:
 
     async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create an object, or only have it checked strictly."""
-        return await self._try(lambda: self._api.create(manifest, dry_run=dry_run))
+        return await tried_again(lambda: self._api.create(manifest, dry_run=dry_run))
 
     async def apply(self, manifest: Manifest) -> Manifest:
         """Make an object so, by server-side apply."""
-        return await self._try(lambda: self._api.apply(manifest))
+        return await tried_again(lambda: self._api.apply(manifest))
 
     async def patch(self, kind: str, namespace: str, name: str, body: Manifest, *, status: bool = False) -> Manifest:
         """Merge something into an object, or into its status."""
-        return await self._try(lambda: self._api.patch(kind, namespace, name, body, status=status))
+        return await tried_again(lambda: self._api.patch(kind, namespace, name, body, status=status))
 
     async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
         """Delete just this object; nothing happens if it is gone."""
-        await self._try(lambda: self._api.delete(kind, namespace, name, uid))
-
-    async def _try(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        clock = asyncio.get_running_loop().time
-        began, tries = clock(), 0
-        while True:
-            try:
-                return await call()
-            except ApiError as error:
-                tries += 1
-                pause = pause_after(error, tries, clock() - began)
-                if pause is None:
-                    raise
-            await asyncio.sleep(pause)
+        await tried_again(lambda: self._api.delete(kind, namespace, name, uid))

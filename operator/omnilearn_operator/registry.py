@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 # Versions are numbers of 64 bits.
 _MOST_DIGITS = 20
+_MOST_PAST = 1000
 
 # What reading a manifest raises that is not as Kubernetes has it: none must keep the others from being read.
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
@@ -54,6 +55,9 @@ class Registry:
         self._pods: dict[Key, dict[str, Pod]] = {}
         self._versions: dict[str, int] = {}
         self._awaited: dict[str, asyncio.Event] = {}
+        self._past: dict[str, None] = {}
+        """UIDs of jobs that are gone: the answer to what was asked before may come later."""
+
         self.unreadable: set[Key] = set()
         """Jobs that this version does not understand."""
 
@@ -107,8 +111,9 @@ class Registry:
         if gone or "deletionTimestamp" in metadata:
             # That an earlier one of the same name is gone may be heard of after its successor has come.
             if known is None or known.metadata.uid == metadata.get("uid"):
-                self._jobs.pop(key, None)
-                self.unreadable.discard(key)
+                self.lose_job(key)
+            return key
+        if metadata.get("uid") in self._past:
             return key
         if known is not None and _version(metadata) < _number(known.metadata.resource_version):
             return key  # the answer to a question may come after newer news
@@ -122,8 +127,12 @@ class Registry:
 
     def lose_job(self, key: Key) -> None:
         """Take in that a job is gone, which a watch may not have told."""
-        self._jobs.pop(key, None)
+        job = self._jobs.pop(key, None)
         self.unreadable.discard(key)
+        if job is not None and job.metadata.uid:
+            self._past[job.metadata.uid] = None
+            if len(self._past) > _MOST_PAST:
+                del self._past[next(iter(self._past))]
 
     def see_pod(self, manifest: Mapping[str, Any], *, gone: bool = False) -> Key | None:
         """Take in how a pod is now; return the job it belongs to."""

@@ -25,6 +25,8 @@ log = logging.getLogger("omnilearn")
 
 # A control window has at least so many steps: CPU quotas make single short steps uneven.
 _FEWEST_STEPS = 3
+# So often it is looked whether the pause has become shorter.
+_LONGEST_REST_SECONDS = 1.0
 
 
 class Reporter:
@@ -66,7 +68,7 @@ class Reporter:
             self._windows.add(round_.plan, round_.share, round_.lap, round_.loss, round_.beyond, round_.steps)
 
     def _report_for_ever(self) -> None:
-        while not self._stop.wait(self._membership.report_seconds):
+        while self._rest():
             generation = self._membership.entered
             if generation is None:
                 continue
@@ -74,6 +76,14 @@ class Reporter:
                 self._membership.send(self.report(generation.generation))
             except ValueError as error:
                 log.debug("a report was not sent: %s", error)
+
+    def _rest(self) -> bool:
+        """Wait until the next report is due; a shorter pause counts as soon as it is told. False at the end."""
+        began = time.monotonic()
+        while (left := began + self._membership.report_seconds - time.monotonic()) > 0:
+            if self._stop.wait(min(left, _LONGEST_REST_SECONDS)):
+                return False
+        return not self._stop.is_set()
 
     def report(self, generation: GenerationId) -> WorkerReport:
         """Return what there is to say now."""

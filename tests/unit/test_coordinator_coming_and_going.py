@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from coordination import Scene, join_of, running
-from omnilearn_coordinator.membership import State, events
+from coordination import Scene, after_a_restart, join_of, running
+from omnilearn_coordinator.membership import events
 from omnilearn_coordinator.membership.actions import Adopt, Assign, Disconnect, Kind, Refuse, Release
 from omnilearn_core.api.messages import Change
 
 
 def released(scene: Scene) -> list[str]:
     return [action.worker for action in scene.actions if isinstance(action, Release)]
-
-
-def after_a_restart(old: Scene, **changes: object) -> Scene:
-    scene = Scene(old.state.settings, **changes)
-    scene.state = State(scene.state.settings, "other", term=2)
-    return scene
 
 
 def test_a_leaver_hears_of_the_generation_without_it_and_goes_when_that_was_entered() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordination import SETTINGS, Scene, join_of, running
+from coordination import SETTINGS, Scene, after_a_restart, join_of, running
 from omnilearn_coordinator.crowd import Crowd, Slowest
 from omnilearn_coordinator.driver import Driver
 from omnilearn_coordinator.membership import next_look
@@ -26,7 +26,7 @@ class Silence:
 @pytest.mark.parametrize(("crowd", "seconds"), [(1, 1.0), (400, 1.0), (1000, 2.5), (5000, 12.5), (100_000, 30.0)])
 def test_workers_report_less_often_the_more_there_are(crowd: int, seconds: float) -> None:
     driver = Driver(SETTINGS, Silence(), lambda _: None, term=1, nonce="n")
-    driver.crowd = Crowd(lambda: crowd)
+    driver.crowd.size = crowd
     assert driver.report_seconds == pytest.approx(seconds)
 
 
@@ -64,13 +64,39 @@ def test_a_job_in_which_something_is_under_way_does_not_rest() -> None:
 def test_members_that_come_back_in_a_crowd_are_waited_for() -> None:
     before = running("a", "b", "c").newest
 
-    def back(seconds: float, crowded: float, longest: float = 100.0) -> bool:
+    def back(seconds: float, crowded: float) -> bool:
         scene = Scene(expected=3)
-        scene.state = replace(scene.state, crowd_arrived=scene.now + crowded, return_seconds=longest)
+        scene.state = replace(scene.state, crowd_arrived=scene.now + crowded)
         scene.joins("a", "b", join=join_of(before, round_=4))
         scene.passes(seconds)
         return bool(scene.told(Kind.ADOPTED))
 
     assert (back(9.0, 0.0), back(11.0, 0.0)) == (False, True)
     assert (back(11.0, 50.0), back(59.0, 50.0), back(61.0, 50.0)) == (False, False, True)
-    assert back(31.0, 50.0, longest=20.0)
+
+
+def test_a_joiner_alone_does_not_start_anew_while_members_may_come_back_in_a_crowd() -> None:
+    def started(seconds: float, crowded: float) -> bool:
+        scene = after_a_restart(running("a", "b"), expected=3)
+        scene.state = replace(scene.state, crowd_arrived=scene.now + crowded)
+        scene.joins("c")
+        scene.passes(seconds)
+        return scene.state.newest is not None
+
+    assert (started(10.1, 0.0), started(10.1, 50.0), started(60.1, 50.0)) == (True, False, True)
+
+
+def test_a_crowd_that_may_come_back_reports_as_rarely_as_it_did_and_is_waited_for_no_longer_than_it_may_take() -> None:
+    crowd = Crowd()
+    crowd.expect(5000, 210.0, now=100.0)
+    crowd.come(101.0)
+    assert (crowd.report_seconds, crowd.longest_pause(1.0, 102.0)) == (12.5, 12.5)
+    assert (crowd.arrived(102.0), crowd.arrived(311.0)) == (101.0, 0.0)
+    crowd.longest_pause(1.0, 311.0)
+    assert crowd.report_seconds == 1.0
+
+
+def test_outside_of_a_return_nobody_waits_for_the_workers_of_other_jobs() -> None:
+    crowd = Crowd()
+    crowd.come(5.0)
+    assert crowd.arrived(5.0) == 0.0

@@ -102,3 +102,12 @@ def test_a_job_that_cannot_be_read_is_remembered_as_such() -> None:
     manifest["spec"]["flavour"] = "vanilla"
     known.see_job(manifest)
     assert (KEY in known.jobs, KEY in known.unreadable) == (False, True)
+
+
+def test_a_job_that_is_gone_does_not_come_back_by_a_late_answer_but_another_of_its_name_does() -> None:
+    known, manifest = registry(), job_of().to_manifest()
+    known.see_job(manifest, gone=True)
+    known.see_job(manifest)
+    assert KEY not in known.jobs
+    known.see_job(manifest | {"metadata": manifest["metadata"] | {"uid": "another"}})
+    assert KEY in known.jobs

@@ -34,6 +34,8 @@ def next_look(state: State, now: float) -> float:
         silent = min((w.heard for w in state.workers.values() if w.holds and w.active), default=now)
         longest = max(_LONGEST_REST_SECONDS, state.report_seconds)
         return min(max(silent + state.silent_after - now, 0.01), longest)
+    if state.adopting_since is not None:
+        return _LONGEST_REST_SECONDS  # whoever comes back is heard of
     due = trouble.due(state)
     if due is None or due <= now:
         return _LONGEST_PAUSE_SECONDS

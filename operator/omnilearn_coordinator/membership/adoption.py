@@ -22,10 +22,8 @@ def adopt(state: State, now: float) -> State:
     best, members = found
     back = all(m.worker in state.workers and state.workers[m.worker].active for m in members)
     # As long as others come back, so may they: all come at once, and each takes its time.
-    returning = min(state.crowd_arrived, state.adopting_since + state.return_seconds)
-    if not back and now - max(state.adopting_since, returning) < state.silent_after:
-        missing = sum(m.worker not in state.workers for m in members)
-        return state.waiting_for(f"taking over generation {best.number}: {missing} of its members are not back yet")
+    if not back and now - max(state.adopting_since, state.crowd_arrived) < state.silent_after:
+        return state.waiting_for(f"taking over generation {best.number}: some of its members are not back yet")
     chosen = _chosen(state, best)
     inside = frozenset(name for name, claim in state.claims.items() if claim.join.generation == best)
     generation = Generation(

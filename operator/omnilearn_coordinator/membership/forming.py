@@ -39,14 +39,15 @@ def _may_start(state: State, there: Sequence[Worker], now: float) -> bool:
     # A start that was never entered by all has committed nothing: try again at once.
     if newest is not None and newest.change is Change.START and not newest.is_entered:
         return True
-    # After a change of coordinators, or of a loss of everybody, members may come back that hold a model.
+    # After a change of coordinators, or of a loss of everybody, members may come back that hold a model: as long as
+    # those of other jobs do, if all have to.
     unknown = state.term > 1 or newest is not None
-    wait = max(settings.start_wait, settings.silent_after) if unknown else settings.start_wait
+    wait = max(settings.start_wait, state.silent_after) if unknown else settings.start_wait
     replaced = newest is None or all(
         state.attempts.get(m.worker, 0) > m.attempt or any(w.name == m.worker for w in there) for m in newest.members
     )
     all_there = len(there) >= min(settings.expected, settings.most) and replaced
-    return all_there or now - state.last_change >= wait
+    return all_there or now - max(state.last_change, state.crowd_arrived) >= wait
 
 
 def urgent(state: State, trouble: Trouble, now: float) -> State:

@@ -36,7 +36,8 @@ def observe(state: State, event: Event, now: float) -> State:
     """Return the state after an event. Events of a connection that is no longer the worker's change nothing."""
     if isinstance(event, HeldUp):
         workers = {name: replace(w, heard=w.heard + event.seconds) for name, w in state.workers.items()}
-        return replace(state, workers=workers)
+        since = None if state.adopting_since is None else state.adopting_since + event.seconds
+        return replace(state, workers=workers, adopting_since=since, last_change=state.last_change + event.seconds)
     if isinstance(event, HeardAll):
         return _heard(state, event, now)
     if isinstance(event, Chosen):

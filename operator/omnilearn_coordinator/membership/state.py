@@ -55,11 +55,8 @@ class State:
 
     claims: Mapping[str, Claim] = field(default_factory=dict)
     adopting_since: float | None = None
-    return_seconds: float = 0.0
-    """How long it may take at most until the members of a generation are back: those of many jobs come at once."""
-
     crowd_arrived: float = 0.0
-    """When the last worker of any job has come."""
+    """When the last worker of any job has come, while those of all jobs come back at once; else 0."""
 
     report_seconds: float = 1.0
     """The longest pause between two reports that a worker may go by."""

@@ -114,7 +114,7 @@ class Membership(ApiModel):
     """How long a worker may take to join once it is running."""
 
     silent_after_seconds: Annotated[int, Field(ge=3, le=3600)] = 10
-    """A member that reports nothing for so long is lost: at least three report intervals."""
+    """A member that reports nothing for so long is lost; where reports are rare, two and a half of their pauses."""
 
 
 class Restart(ApiModel):
