@@ -67,6 +67,9 @@ def said(column: str, subject: str, values: list[float]) -> str:
     return f"{mean:.{digits}f} ± {spread:.{digits}f}"
 
 
+_COLORS, _STYLES = 10, ("-", "--")
+
+
 def draw(claim: Claim, rows: Rows, path: Path) -> None:
     """Draw how good the models were over time, one panel for each situation; the mean of all seeds."""
     import matplotlib as mpl  # noqa: PLC0415 - takes seconds to import
@@ -75,13 +78,16 @@ def draw(claim: Claim, rows: Rows, path: Path) -> None:
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
     cases = list(dict.fromkeys(row["case"] for row in rows))
-    across = min(len(cases), _PER_ROW)
+    across = 2 if len(cases) == 4 else min(len(cases), _PER_ROW)
     down = -(-len(cases) // across)
     figure, grid = plt.subplots(down, across, figsize=(5.5 * across, 4.2 * down), squeeze=False, layout="constrained")
     for axes, case in zip(grid.flat, cases, strict=False):
         mine = [row for row in rows if row["case"] == case]
-        for row in mine:
-            axes.plot(*zip(*mean_curve(row), strict=True), label=row["way"])
+        for number, row in enumerate(mine):
+            style = _STYLES[number // _COLORS % len(_STYLES)]
+            axes.plot(*zip(*mean_curve(row), strict=True), label=row["way"], linestyle=style)
+        # Who has more time than the others, because it has to find out first, is shown for twice as long.
+        axes.set_xlim(0.0, 2 * min(row["seconds"] for row in mine) if len(mine) > _COLORS else None)
         goal = goal_of(claim, mine[0]["subject"])
         axes.axhline(goal.target, color="black", linestyle=":", linewidth=1)
         axes.set(title=case, xlabel="seconds", ylabel="accuracy" if goal.higher_is_better else "bits per character")
