@@ -87,7 +87,8 @@ def draw(claim: Claim, rows: Rows, path: Path) -> None:
             style = _STYLES[number // _COLORS % len(_STYLES)]
             axes.plot(*zip(*mean_curve(row), strict=True), label=row["way"], linestyle=style)
         # Who has more time than the others, because it has to find out first, is shown for twice as long.
-        axes.set_xlim(0.0, 2 * min(row["seconds"] for row in mine) if len(mine) > _COLORS else None)
+        lengths = [row["seconds"] for row in mine]
+        axes.set_xlim(0.0, min(max(lengths), 2 * min(lengths)))
         goal = goal_of(claim, mine[0]["subject"])
         axes.axhline(goal.target, color="black", linestyle=":", linewidth=1)
         axes.set(title=case, xlabel="seconds", ylabel="accuracy" if goal.higher_is_better else "bits per character")

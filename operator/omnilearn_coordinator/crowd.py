@@ -65,5 +65,5 @@ class Crowd:
         return self._slowest.tell(max(seconds, self.report_seconds), now)
 
     def arrived(self, now: float) -> float:
-        """Return when the last one has come, as long as not all are back who may come; else 0."""
+        """Return when the last one has come, within the time in which all may come back; else 0."""
         return self._arrived if self._expected and now <= self._expected_until else 0.0

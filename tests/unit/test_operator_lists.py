@@ -77,3 +77,27 @@ def test_a_list_that_fails_is_tried_again(error: ApiError) -> None:
 
     asyncio.run(play())
     assert list(registry.jobs) == [KEY]
+
+
+def test_an_error_that_nobody_expects_does_not_end_the_lists() -> None:
+    class Odd(MemoryApi):
+        failed = False
+
+        async def every(self, kind: str, namespace: str, selector: str = "", fields: str = "") -> dict[str, Any]:
+            if not self.failed:
+                self.failed = True
+                raise TypeError("an error of ours")
+            return await super().every(kind, namespace, selector, fields)
+
+    async def play() -> Key:
+        api, touched = Odd(), asyncio.Queue[Key]()
+        api.objects["OmniLearnJob", "job"] = job()
+        lists = Lists(api, Registry(), ())
+        lists.soon()
+        listing = asyncio.create_task(lists.run(touched.put_nowait))
+        try:
+            return await asyncio.wait_for(touched.get(), 10)
+        finally:
+            listing.cancel()
+
+    assert asyncio.run(play()) == KEY
