@@ -111,7 +111,7 @@ stage-apiserver:
 stage-bench:
 	@$(BIN)/python -m benchmarks.laws --quick --json out/laws-quick.json
 stage-e2e:
-	@$(BIN)/pytest $(PATIENTLY) --durations=40 tests/e2e --ignore tests/e2e/test_chaos.py
+	@$(BIN)/pytest $(PATIENTLY) --durations=40 tests/e2e
 	@$(BIN)/pytest tests/unit/test_chart*.py
 stage-demo:
 	@$(MAKE) --no-print-directory demo

@@ -139,16 +139,23 @@ class Book:
         """Tell whether a pod ends because this operator has deleted it, not by itself before that could be done."""
         return pod.uid in self.let_go and (pod.leaving or pod.ended is None)
 
+    def missed(self, wanted: Collection[str], there: Collection[str]) -> list[str]:
+        """Return the workers that trained when the status was written last, and whose pod is gone: nobody saw it go."""
+        gone = frozenset(wanted) - self.met - frozenset(there) if self.inherited else frozenset()
+        last = {each.worker: each.attempt for each in self.status.members if each.attempt is not None}
+        return sorted(name for name in gone & last.keys() if not self.is_counted(name, last[name]))
+
     def meeting(self, wanted: Collection[str], there: Collection[str]) -> Book:
         """Return the book with the workers that are minded from now on; ``there`` have a pod whose end will be counted.
 
         Of the others, an earlier operator may have had an attempt that was gone before anybody saw its end: the number
-        of that is passed over.
+        of that is passed over, and if it trained, it was taken away.
         """
         new = frozenset(wanted) - self.met
         unseen = new - frozenset(there) if self.inherited else frozenset()
         attempts = {**self.attempts, **{name: self.attempts.get(name, -1) + 1 for name in unseen}}
-        return replace(self, attempts=attempts, met=self.met | new)
+        preemptions = self.preemptions + len(self.missed(wanted, there))
+        return replace(self, attempts=attempts, preemptions=preemptions, met=self.met | new)
 
     def counting(self, endings: Iterable[Ending], now: datetime) -> Book:
         """Return the book with the ends of some pods in it."""

@@ -63,6 +63,11 @@ def of_endings(endings: Iterable[Ending]) -> list[Note]:
     return told
 
 
+def of_missed(workers: Iterable[str]) -> list[Note]:
+    """Return the events of workers whose pods went while no operator looked."""
+    return [Note(Reason.WORKER_PREEMPTED, f"{worker} was taken away while no operator looked") for worker in workers]
+
+
 def of_facts(before: JobStatus, facts: Facts) -> list[Note]:
     """Return the events of conditions that have become true, or are untrue for another reason than before."""
     known = {each.type: (each.status is ConditionStatus.TRUE, each.reason) for each in before.conditions}

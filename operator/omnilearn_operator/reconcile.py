@@ -85,7 +85,8 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     counted = frozenset(pod.uid for pod in seen.pods if book.is_counted(pod.worker, pod.attempt))
     members = members_in(seen.view)
     wanted = {} if over else roster(job, seen.pods, _speeds(members, book))
-    book = book.meeting(wanted, [pod.worker for pod in seen.pods if pod.uid not in counted])
+    there = [pod.worker for pod in seen.pods if pod.uid not in counted]
+    missed, book = book.missed(wanted, there), book.meeting(wanted, there)
     work = staff(job, wanted, seen.pods, counted, finished=over, attempts=book.attempts)
     book = book.letting_go(_let_go(seen, wanted), (pod.uid for pod in seen.pods)).counting(work.endings, seen.now)
     crew = rollouts.crew_of(seen, book, wanted, work.outdated)
@@ -106,7 +107,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
         delete=delete,
         annotate=annotate,
         ask=() if over else delays.to_ask(seen.pods, book, seen.now, seen.pace.start),
-        tell=tuple(notes.of_endings(told)),
+        tell=(*notes.of_missed(missed), *notes.of_endings(told)),
         coordinate=not (ended or job.spec.suspend) or any(pod.running for pod in seen.pods),
         again=min(
             _RESYNC_SECONDS,

@@ -197,6 +197,7 @@ def _slowest(members: Sequence[MemberView]) -> list[MemberView]:
 def _member(member: MemberView) -> MemberStatus:
     return MemberStatus(
         worker=member.worker,
+        attempt=member.attempt,
         device=member.device,
         share=member.share,
         samples_per_second=_rounded(member.samples_per_second),

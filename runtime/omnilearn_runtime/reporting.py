@@ -18,6 +18,7 @@ from .element import Kind
 from .membership import Membership
 from .probing import Exchange
 from .progress import Progress
+from .strategies.learner import Learner
 from .timing import Delays, Windows
 from .work import Committed
 
@@ -131,16 +132,18 @@ class Trace:
     """One JSON line for every committed round, if a file was asked for."""
 
     def __init__(self, file: Path | None, *, hashes: bool) -> None:
-        self.hashes = hashes
+        self._hashes = hashes
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
         self._file = None if file is None else file.open("a", buffering=1, encoding="utf-8")
 
-    def committed(self, round_: Committed, values: str) -> None:
+    def committed(self, round_: Committed, learner: Learner) -> None:
         """Write a round down."""
         if self._file is None:
             return
         lap, progress = round_.lap, round_.progress
+        # Of a gradient, the parameters are nobody's but this worker's.
+        values = learner.parameter_hash() if self._hashes and round_.server is None else ""
         line = {
             "round": progress.round, "step": progress.step, "kind": round_.kind.name.lower(), "epoch": progress.epoch,
             "time": time.time(), "generation": str(round_.group.id), "members": round_.group.names,
@@ -153,12 +156,9 @@ class Trace:
         if round_.server is not None:
             line |= {"kind": "gradient", "server": round_.server, "delay": round_.delay}
             line["kept"] = round_.kept.to_list()
+        if round_.kind is Kind.STEP and (used := learner.used(round_.held)) is not None:
+            line["used"] = used
         self._file.write(json.dumps(line) + "\n")
-
-    @property
-    def on(self) -> bool:
-        """True if a file was asked for."""
-        return self._file is not None
 
     def close(self) -> None:
         """Close the file."""

@@ -285,10 +285,7 @@ class Session:
 
     def _committed(self, round_: Committed) -> None:
         """Do what follows a commit; the engine calls this."""
-        if self._trace.on:
-            # Of a gradient, the parameters are nobody's but this worker's.
-            wanted = self._trace.hashes and round_.server is None
-            self._trace.committed(round_, self._rounds.learner.parameter_hash() if wanted else "")
+        self._trace.committed(round_, self._rounds.learner)
         self._reporter.committed(round_)
         self._reporter.exchange = self._rounds.prober.measured
         self._reporter.local_steps = self._rounds.learner.last_local_steps

@@ -14,9 +14,13 @@ from torch.optim.lr_scheduler import StepLR
 
 from arrivals import BATCH, RECIPE, SHORT, Journal, Replay, Unlike, as_asynchronous_script, check, gently
 from crew import Crew, Script, Worker, values
+from omnilearn_core.api.messages import WorkerReport
 from omnilearn_core.api.strategy import Asynchronous, GradientType, Staleness, Strategy, StrategyType
 from omnilearn_runtime import Session, UnsuitableError
 from omnilearn_runtime.asynchronous import standby
+from omnilearn_runtime.membership import Membership
+from omnilearn_runtime.reporting import Reporter
+from omnilearn_runtime.timing import Delays
 from plain import distance, flat, loss_of, mlp, samples, with_values
 
 PLAIN = Asynchronous()
@@ -141,21 +145,49 @@ def test_gradients_in_half_precision_end_close_to_those_in_full(gradients: Gradi
     assert 0 < difference < 0.01
 
 
-def test_staleness_is_reported_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    delays: dict[str, list[int]] = {}
+def counted_delays(journal: Journal) -> dict[str, list[int]]:
+    """Return, for each worker, how many updates there were between handing out parameters and applying its gradient."""
+    updates, handed, found = 0, dict[str, int](), dict[str, list[int]]()
+    for what, *about in journal.events:
+        if what == "issued":
+            handed[about[0]] = updates
+        elif what == "applied":
+            found.setdefault(about[0], []).append(updates - handed[about[0]])
+            updates += 1
+    return found
+
+
+@pytest.mark.parametrize("staleness", [Staleness.UNBOUNDED, Staleness.BOUNDED, Staleness.DELAY_ADAPTIVE])
+def test_staleness_as_reported_is_staleness_as_counted(staleness: Staleness, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, list[tuple[float | None, int]]] = {}
+    windows: dict[int, list[list[int]]] = {}
+    send, take = Membership.send, Delays.take
+
+    def sending(membership: Membership, message: Any) -> None:
+        if isinstance(message, WorkerReport) and message.staleness is not None:
+            told.setdefault(message.worker, []).append((message.staleness, message.most_stale))
+        send(membership, message)
+
+    def taking(delays: Delays) -> tuple[float | None, int]:
+        windows.setdefault(id(delays), []).append(list(delays._found))
+        return take(delays)
+
+    monkeypatch.setattr(Membership, "send", sending)
+    monkeypatch.setattr(Delays, "take", taking)
+    monkeypatch.setattr(Reporter, "_rest", lambda reporter: not reporter._stop.wait(0.05))  # the job is a short one
     journal = Journal()
-    before = Session._committed
-
-    def committed(session: Session, round_: Any) -> None:
-        if round_.delay is not None:
-            delays.setdefault(session._environment.worker, []).append(round_.delay)
-        before(session, round_)
-
-    monkeypatch.setattr(Session, "_committed", committed)
-    check(run(as_asynchronous_script(SHORT, journal, Unlike()), 3), SHORT)
-    for worker, found in delays.items():
-        assert found == [delay for _, delay in journal.fates(worker)]
-        assert found
+    options = Asynchronous(staleness=staleness, bound=2 if staleness.has_bound else None)
+    workers = run(as_asynchronous_script(RECIPE, journal, Unlike()), 3, options)
+    check(workers)
+    counted = counted_delays(journal)
+    assert sum(map(len, counted.values())) > 100
+    for worker in workers:
+        assert worker.session is not None
+        found = [each for each in windows.get(id(worker.session._reporter._delays), []) if each]
+        so_far = [delay for each in found for delay in each]
+        assert so_far == counted[worker.name][: len(so_far)]
+        assert told.get(worker.name, []) == [(sum(each) / len(each), max(each)) for each in found]
+    assert told
 
 
 def test_a_job_whose_workers_all_died_goes_on_from_its_checkpoint(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnilearn_cli.local import figures, traces
+from omnilearn_cli.local import figures, traces, uses
 from omnilearn_cli.local.audit import Audit, audit, audit_round, covered_length
 from omnilearn_cli.local.traces import Line, Round
 
@@ -218,3 +218,16 @@ def test_the_staleness_of_a_worker_is_the_mean_and_the_largest_of_what_was_appli
     discarded = gradient(4, (0, 0), (1, 0)).model_copy(update={"delay": 40, "mine": ()})
     found = figures.member_figures(figures.training(rounds_of(*told, ("a", discarded))))
     assert (found["a"].staleness, found["a"].max_staleness) == (3.0, 6)
+
+
+def test_how_often_each_sample_was_used_is_told_where_it_is_not_once_in_each_pass(tmp_path: Path) -> None:
+    biased = [
+        ("a", line(1, [(0, 4)], used=(0, 1, 2, 3))),
+        ("b", line(1, [(4, 8)], used=(7, 7, 7, 0))),
+    ]
+    found = uses.uses_of(rounds_of(*biased))
+    assert found == [2, 1, 1, 1, 0, 0, 0, 3]
+    assert uses.by_number(found) == {0: 3, 1: 3, 2: 1, 3: 1}
+    uses.write_uses(found, tmp_path / "samples.csv")
+    assert (tmp_path / "samples.csv").read_text().splitlines()[:3] == ["sample,uses", "0,2", "1,1"]
+    assert uses.uses_of(rounds_of(*whole(1))) is None

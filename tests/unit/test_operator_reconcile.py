@@ -70,6 +70,21 @@ def test_an_operator_that_starts_anew_counts_no_end_again() -> None:
     assert look(job, failed, book=replace(opened(job, NOW), checks=GOOD)).book.failures == 1
 
 
+def test_a_member_that_went_while_no_operator_looked_is_told_and_counted_once() -> None:
+    trains = look(job_of(), pod(0), pod(1), view=view_of([member(0), member(1)]))
+    assert trains.status is not None
+    job = job_of(status=trains.status.to_manifest())
+    first = look(job, pod(0), book=replace(opened(job, NOW), checks=GOOD))
+    assert [note.message for note in first.tell if note.reason == "WorkerPreempted"] == [
+        "job-a-1 was taken away while no operator looked"
+    ]
+    assert (first.book.preemptions, [(each.name, each.attempt) for each in first.create]) == (1, [("job-a-1", 1)])
+    assert first.status is not None
+    job = job_of(status=first.status.to_manifest())
+    again = look(job, pod(0), book=replace(opened(job, NOW), checks=GOOD))
+    assert (again.book.preemptions, "WorkerPreempted" in reasons(again)) == (1, False)
+
+
 def test_a_job_is_complete_when_its_workers_have_ended_after_the_last_sample() -> None:
     view = view_of([member(0), member(1)], outcome=completed("job-a-0", "job-a-1"))
     ended = Ended(0, at=NOW)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from . import uses
 from .workers import CannotStartError
 
-_FILES = ("report.json", "steps.jsonl", "events.jsonl", "shares.png")
+_FILES = ("report.json", "steps.jsonl", "events.jsonl", "shares.png", uses.FILE)
 
 
 def prepare(output: Path, job: str, *, resume: bool) -> None:

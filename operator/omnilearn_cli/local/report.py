@@ -10,7 +10,7 @@ from pathlib import Path
 from omnilearn_core.api.base import ApiModel
 from omnilearn_core.api.strategy import Choice
 
-from . import figures, traces
+from . import figures, traces, uses
 from .audit import Audit, audit
 from .ending import End, State
 from .events import Event
@@ -100,6 +100,9 @@ class RunReport(ApiModel):
     parameter_hash: dict[str, str]
     logged: dict[str, float]
     loss: float | None
+    sample_uses: dict[int, int] | None = None
+    """How many samples were used how often, where that is not once in each pass; of each, samples.csv says it."""
+
     events: list[EventReport]
 
 
@@ -124,7 +127,7 @@ def report_of(
     rounds, unreadable = told
     steps = figures.training(rounds)
     samples = sum(one.samples for one in steps) or view.samples
-    seconds = figures.elapsed(steps)
+    seconds, used = figures.elapsed(steps), uses.uses_of(steps)
     return RunReport(
         job=job,
         state=end.state,
@@ -149,6 +152,7 @@ def report_of(
         parameter_hash={worker: facts.parameter_hash for worker, facts in sorted(view.done.items())},
         logged=dict(view.logged),
         loss=view.loss,
+        sample_uses=None if used is None else uses.by_number(used),
         events=[EventReport(**asdict(event)) for event in events],
     )
 

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from omnilearn_core.api.job import OmniLearnJob
 
-from . import outputs, report
+from . import outputs, report, uses
 from .crew import Crew, Tools
 from .display import Display, display_for
 from .ending import Bounds, End
@@ -187,6 +187,8 @@ def _leave(job: OmniLearnJob, options: RunOptions, run: _Run, events: EventLog) 
     write_rounds(rounds, options.output / "steps.jsonl")
     report.write_report(found, options.output / "report.json")
     if steps := training(rounds):
+        if (used := uses.uses_of(steps)) is not None:
+            uses.write_uses(used, options.output / uses.FILE)
         from . import picture  # noqa: PLC0415 - matplotlib takes seconds to import
 
         picture.draw(job.metadata.name, steps, events.events, options.output / "shares.png")

@@ -59,6 +59,9 @@ class Line(BaseModel):
     """The samples of the round; of a gradient, those of its pass."""
 
     mine: tuple[_Span, ...] = ()
+    used: tuple[_Position, ...] | None = None
+    """Which samples stood at these positions for this member, where it has an order of its own."""
+
     weight: float | None = None
     loss: float | None = None
     seconds: Times = Times()

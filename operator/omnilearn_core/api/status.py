@@ -85,6 +85,9 @@ class MemberStatus(ApiModel):
     worker: Name
     """Name of the worker."""
 
+    attempt: Step | None = None
+    """Which of its pods trains, from 0."""
+
     device: Annotated[str, Field(max_length=16)]
     """What it computes on."""
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from omnilearn_runtime.buckets import Buckets
 from omnilearn_runtime.division import Place
 from omnilearn_runtime.element import Whole
+from omnilearn_runtime.ledger import Intervals
 from omnilearn_runtime.managed import Managed
 from omnilearn_runtime.reduction import Reduction
 from omnilearn_runtime.running import RunningStatistics
@@ -115,6 +116,11 @@ class Learner:
         """Return which sample stands at each position of a pass, for a worker at that place."""
         del pass_, place
         return order
+
+    def used(self, positions: Intervals) -> list[int] | None:
+        """Return the samples at some positions of the pass, where they are not those of everybody's order."""
+        del positions
+        return None
 
     def at_once(self, pending: int) -> int:
         """Return how many of the samples that are left may be computed at the present parameters."""

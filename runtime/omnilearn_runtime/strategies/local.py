@@ -16,6 +16,7 @@ from omnilearn_core.api.strategy import LocalSGD, Outer, Sampling
 from omnilearn_runtime.buckets import Bucket
 from omnilearn_runtime.division import Place
 from omnilearn_runtime.element import Whole
+from omnilearn_runtime.ledger import Intervals
 from omnilearn_runtime.managed import Managed, UnsuitableError
 from omnilearn_runtime.reduction import Reduction
 from omnilearn_runtime.work import Open
@@ -68,6 +69,10 @@ class LocalLearner(Learner):
     def order(self, order: Tensor, pass_: int, place: Place) -> Tensor:
         """Return the order of the pass, or one in which this worker has hard samples."""
         return order if self.bias is None else self.bias.order(order, pass_, place)
+
+    def used(self, positions: Intervals) -> list[int] | None:
+        """Return the samples at some positions of the pass, where they are not those of everybody's order."""
+        return None if self.bias is None else self.bias.at(positions)
 
     def at_once(self, pending: int) -> int:
         """Return how many samples are left of the present local step."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from omnilearn_core.api.strategy import HardSamples
 from omnilearn_runtime.division import Place
+from omnilearn_runtime.ledger import Intervals
 
 
 def hard_ranks(shares: Sequence[int], who: HardSamples) -> list[int]:
@@ -45,13 +46,15 @@ def own_places(size: int, batch: int, shares: Sequence[int], rank: int, hard: Se
 
 
 class LossBias:
-    """The losses that this worker has seen in a pass, and the scores that all members share."""
+    """The losses that this worker has seen in a pass, and what all share: scores, and how often samples were used."""
 
     def __init__(self, who: HardSamples, ratio: int) -> None:
         self._who, self._ratio = who, ratio
         self._scores = torch.zeros(0)
         self._sums = torch.zeros(0)
         self._counts = torch.zeros(0)
+        self._uses = torch.zeros(0)
+        self._order = torch.zeros(0, dtype=torch.int64)
         self.figures: dict[str, float] = {}
 
     def order(self, order: Tensor, pass_: int, place: Place) -> Tensor:
@@ -59,22 +62,27 @@ class LossBias:
         batch, shares, rank = place
         if len(self._scores) != len(order):
             self._resize(len(order))
+        self._order = order
         hard = hard_ranks(shares, self._who)
-        if rank not in hard:
-            return order
-        positions, places = own_places(len(order), batch, shares, rank, hard)
-        count = max(1, len(order) * sum(shares[each] for each in hard) // max(1, sum(shares)))
-        found = hardest(order, self._scores, count, self._ratio, pass_)
-        biased = order.clone()
-        biased[positions] = found[places % len(found)]
-        return biased
+        if rank in hard:
+            positions, places = own_places(len(order), batch, shares, rank, hard)
+            count = max(1, len(order) * sum(shares[each] for each in hard) // max(1, sum(shares)))
+            found = hardest(order, self._scores, count, self._ratio, pass_)
+            self._order = order.clone()
+            self._order[positions] = found[places % len(found)]
+        return self._order
+
+    def at(self, positions: Intervals) -> list[int]:
+        """Return the samples that this worker has at some positions of the present pass."""
+        return [sample for low, high in positions for sample in self._order[low:high].tolist()]
 
     def saw(self, samples: Sequence[int], losses: Tensor) -> None:
         """Note the losses of some samples, or their mean for all of them."""
         at = torch.tensor(samples)
         if len(self._sums) > int(at.max()):
-            self._sums[at] += losses.reshape(-1).to("cpu", torch.float64)
-            self._counts[at] += 1
+            # A sample may be there twice.
+            self._sums.index_add_(0, at, losses.reshape(-1).to("cpu", torch.float64).expand(len(at)))
+            self._counts.index_add_(0, at, torch.ones(len(at), dtype=torch.float64))
 
     def contributions(self) -> list[Tensor]:
         """Return what this worker has seen."""
@@ -83,19 +91,22 @@ class LossBias:
     def merge(self, sums: Tensor, counts: Tensor) -> None:
         """Take what all members have seen in a pass, and begin another."""
         self._scores = torch.where(counts > 0, sums / counts.clamp(min=1), self._scores)
-        self.figures = {"unused_samples": float((counts == 0).sum()), "most_uses_of_a_sample": float(counts.max())}
+        self._uses = self._uses + counts
+        unused, most = (self._uses == 0).sum(), self._uses.max()
+        self.figures = {"unused_samples": float(unused), "most_uses_of_a_sample": float(most)}
         self._sums, self._counts = torch.zeros_like(sums), torch.zeros_like(counts)
 
     def to_tree(self) -> dict[str, Any]:
         """Return what all members share."""
-        return {"scores": self._scores}
+        return {"scores": self._scores, "uses": self._uses}
 
     def load(self, tree: dict[str, Any]) -> None:
         """Become that."""
         self._resize(len(tree["scores"]))
-        self._scores = tree["scores"].clone()
+        self._scores, self._uses = tree["scores"].clone(), tree.get("uses", self._uses).clone()
 
     def _resize(self, size: int) -> None:
         self._scores = torch.full((size,), torch.inf, dtype=torch.float64)
         self._sums = torch.zeros(size, dtype=torch.float64)
         self._counts = torch.zeros(size, dtype=torch.float64)
+        self._uses = torch.zeros(size, dtype=torch.float64)

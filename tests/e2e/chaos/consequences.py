@@ -69,6 +69,11 @@ class Strike:
         """True if the victims end."""
         return self.fault.kind in LOSSES and not self.brief
 
+    def takes(self, pod: Pod) -> None:
+        """Take in a victim that was hit later: of it, nothing has been seen yet."""
+        self.victims = (*self.victims, pod)
+        self.came.clear()
+
     def notice(self, now: Seen, hit: Mapping[str, int]) -> None:
         """Take in a look; ``hit`` has the number of the newest fault that ends each pod, by UID."""
         for name in self.awaited:

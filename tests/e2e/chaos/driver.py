@@ -16,7 +16,7 @@ from e2e.kube import Kube
 from .consequences import Strike
 from .log import Log
 from .plan import WORKERS, Fault, Kind, chosen
-from .seen import Pod, Seen
+from .seen import TAKEN, Pod, Seen
 from .strikes import Done, Striker, Undo
 from .watching import Eyes, UnreachableError
 
@@ -51,7 +51,7 @@ class Run:
     """Pods that ended although nothing was done to them, by UID."""
 
     restarted: set[str] = field(default_factory=set)
-    """Pods whose container was started again."""
+    """Pods whose container was started again after it had run."""
 
 
 class Driver:
@@ -64,6 +64,7 @@ class Driver:
         self._undos: list[tuple[float, Undo]] = []
         self._members: dict[str, int] = {}
         self._known: dict[str, Pod] = {}
+        self._started: dict[str, int] = {}
         self._heard = time.monotonic()
         self.run = Run()
 
@@ -158,10 +159,22 @@ class Driver:
             ended = [self._known[uid] for uid in self._known.keys() - there.keys()]
             ended += [pod for pod in now.pods if pod.over]
             for pod in ended:
+                self._note_taken(pod)
                 if pod.uid not in self.run.hit and pod.uid not in self.run.strays:
                     self.run.strays[pod.uid] = f"{pod.name}: {pod.disrupted or pod.message or pod.code}"
         self._known = there
-        self.run.restarted |= {pod.name for pod in now.pods if pod.restarts}
+        # A kubelet that was killed between making a container and starting it makes another one: nobody was restarted.
+        for pod in now.pods:
+            if pod.running:
+                self._started.setdefault(pod.uid, pod.restarts)
+        self.run.restarted |= {pod.name for pod in now.pods if pod.restarts > self._started.get(pod.uid, pod.restarts)}
+
+    def _note_taken(self, pod: Pod) -> None:
+        """Count whom else a pod of a higher priority takes, while it is there, to the fault that has brought it."""
+        newest = next((each for each in reversed(self.run.strikes) if each.fault.kind is Kind.PREEMPT), None)
+        if newest is not None and pod.disrupted == TAKEN and pod.uid not in self.run.hit:
+            newest.takes(pod)
+            self.run.hit[pod.uid] = newest.number
 
     def _check(self, until: float, why: str) -> None:
         now = time.monotonic()

@@ -9,6 +9,8 @@ from typing import Any
 from e2e.kube import Manifest
 
 _MILLI = 1000
+TAKEN = "PreemptionByScheduler"
+"""What a pod says that had to make room for one of a higher priority."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from e2e.kube import Kube
 
 from .manifests import BLOCKER, LIMITS, SILENT_SECONDS, blocker, eviction, resized
 from .plan import Fault, Kind
-from .seen import Pod
+from .seen import TAKEN, Pod
 from .watching import OPERATOR, Eyes, UnreachableError
 
 _PATIENCE_SECONDS = 45.0
@@ -92,7 +92,7 @@ class Striker:
 
     def _taken(self) -> tuple[Pod, ...]:
         pods = self._eyes.look().pods
-        return tuple(pod for pod in pods if pod.disrupted == "PreemptionByScheduler" and not pod.ended)
+        return tuple(pod for pod in pods if pod.disrupted == TAKEN and not pod.ended)
 
     def _unblock(self) -> None:
         names = [f"{BLOCKER}-{number + 1}" for number in range(self._blockers)]
