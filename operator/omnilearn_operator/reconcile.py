@@ -83,8 +83,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     job = seen.job.model_copy(update={"status": book.status})
     over = book.verdict is not None or verdicts.has_ended(book.status)
     counted = frozenset(pod.uid for pod in seen.pods if book.is_counted(pod.worker, pod.attempt))
-    members = members_in(seen.view)
-    wanted = {} if over else roster(job, seen.pods, _speeds(members, book))
+    wanted = {} if over else roster(job, seen.pods, _speeds(members_in(seen.view), book))
     there = [pod.worker for pod in seen.pods if pod.uid not in counted]
     missed, book = book.missed(wanted, there), book.meeting(wanted, there)
     work = staff(job, wanted, seen.pods, counted, finished=over, attempts=book.attempts)
