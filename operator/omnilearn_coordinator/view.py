@@ -96,6 +96,7 @@ class JobView:
     """What Auto has chosen."""
 
     step: int = 0
+    rounds: int = 0
     epoch: int = 0
     samples: int = 0
     total_samples: int | None = None
@@ -108,6 +109,7 @@ class JobView:
         return replace(
             self,
             step=report.step,
+            rounds=report.rounds,
             epoch=report.epoch,
             samples=report.samples,
             total_samples=report.total_samples,

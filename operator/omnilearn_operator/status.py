@@ -158,12 +158,17 @@ def _progress(view: JobView, now: datetime) -> dict[str, Any]:
             "samples_per_second": _rounded(view.samples_per_second),
             "imbalance_percent": min(100, max(0, round(100 * view.imbalance))),
         }
+        found |= _by_strategy(members)
     if view.samples:
-        found |= {"step": view.step, "epoch": view.epoch, **_towards_the_end(view, now)}
+        found |= {"step": view.step, "rounds": view.rounds, "epoch": view.epoch, **_towards_the_end(view, now)}
     if view.outcome is not None and view.outcome.complete:
         # The last steps come with the end, not with a report.
-        last = max((done.steps for done in view.outcome.done.values()), default=view.step)
-        found |= {"step": last, "progress_percent": 100}
+        done = view.outcome.done.values()
+        last, rounds = (
+            max((each.steps for each in done), default=view.step),
+            max((each.round for each in done), default=0),
+        )
+        found |= {"step": last, "rounds": max(rounds, view.rounds), "progress_percent": 100}
     if view.choice is not None:
         found["strategy"] = view.choice
     if view.decisions:
@@ -173,6 +178,17 @@ def _progress(view: JobView, now: datetime) -> dict[str, Any]:
         ]
     if view.logged:
         found["logged"] = {name: _rounded(value) for name, value in list(view.logged.items())[:_MOST_LOGGED]}
+    return found
+
+
+def _by_strategy(members: Sequence[MemberView]) -> dict[str, Any]:
+    """Return what only some strategies have."""
+    found: dict[str, Any] = {}
+    if steps := [each.local_steps for each in members if each.local_steps]:
+        low, high = min(steps), max(steps)
+        found["local_steps"] = str(low) if low == high else f"{low}-{high}"
+    if stale := [each.most_stale for each in members if each.staleness is not None]:
+        found["max_staleness"] = max(stale)
     return found
 
 

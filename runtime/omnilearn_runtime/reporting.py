@@ -19,7 +19,7 @@ from .membership import Membership
 from .probing import Exchange
 from .progress import Progress
 from .strategies.learner import Learner
-from .timing import Delays, Windows
+from .timing import Delays, Window, Windows
 from .work import Committed
 
 log = logging.getLogger("omnilearn")
@@ -89,28 +89,14 @@ class Reporter:
     def report(self, generation: GenerationId) -> WorkerReport:
         """Return what there is to say now."""
         window, progress = self._windows.take(_FEWEST_STEPS), self._progress
-        staleness, most_stale = (None, 0) if window is None else self._delays.take()
         self.cpu_quota = self._quota()
-        measured: dict[str, Any] = {"steps": 0, "plan_version": self._plan, "share": self._share}
-        if window is not None:
-            steps, total = window.steps, window.total
-            measured = {
-                "steps": steps,
-                "plan_version": window.plan,
-                "share": window.share,
-                "compute_seconds": max(0.0, total.compute + total.load - total.tail) / steps,
-                "tail_seconds": total.tail / steps,
-                "tail_samples": window.tail_samples / steps,
-                "load_seconds": total.load / steps,
-                "reduce_seconds": total.reduce / steps,
-                "wait_seconds": total.wait / steps,
-                "step_seconds": total.step / steps,
-                "loss": window.loss if window.loss is not None and math.isfinite(window.loss) else None,
-            }
+        staleness, most_stale = (None, 0) if window is None else self._delays.take()
+        empty = {"steps": 0, "plan_version": self._plan, "share": self._share}
         return WorkerReport(
             worker=self._worker,
             generation=generation,
             step=progress.step,
+            rounds=progress.round,
             epoch=progress.epoch,
             samples=progress.samples,
             total_samples=self.total_samples,
@@ -124,8 +110,26 @@ class Reporter:
             team_exchange_seconds=None if self.exchange is None else self.exchange.team_seconds,
             skipped=progress.skipped,
             logged={name: value for name, value in self.logged.items() if math.isfinite(value)},
-            **measured,
+            **(empty if window is None else _measured(window)),
         )
+
+
+def _measured(window: Window) -> dict[str, Any]:
+    """Return what a report says of a window: means per step."""
+    steps, total = window.steps, window.total
+    return {
+        "steps": steps,
+        "plan_version": window.plan,
+        "share": window.share,
+        "compute_seconds": max(0.0, total.compute + total.load - total.tail) / steps,
+        "tail_seconds": total.tail / steps,
+        "tail_samples": window.tail_samples / steps,
+        "load_seconds": total.load / steps,
+        "reduce_seconds": total.reduce / steps,
+        "wait_seconds": total.wait / steps,
+        "step_seconds": total.step / steps,
+        "loss": window.loss if window.loss is not None and math.isfinite(window.loss) else None,
+    }
 
 
 class Trace:

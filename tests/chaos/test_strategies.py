@@ -19,6 +19,7 @@ from omnilearn_core.api.strategy import (
     LocalSGD,
     LocalSteps,
     Outer,
+    Sampling,
     Staleness,
     Strategy,
     StrategyType,
@@ -48,17 +49,21 @@ STRATEGIES = {
     "shares": Strategy(type=StrategyType.LOCAL_SGD, local_sgd=LocalSGD(steps=LocalSteps.SHARES, interval=4)),
     "auto": Strategy(type=StrategyType.AUTO),
     "fedlalr": Strategy(type=StrategyType.LOCAL_SGD, local_sgd=LocalSGD(batch=2, rule=LocalRule.FEDLALR)),
+    "bvr": Strategy(type=StrategyType.LOCAL_SGD, local_sgd=LocalSGD(batch=2, rule=LocalRule.BVR)),
+    "biased": Strategy(type=StrategyType.LOCAL_SGD, local_sgd=LocalSGD(batch=2, sampling=Sampling.LOSS_BIASED)),
     "hierarchical": Strategy(
         type=StrategyType.HIERARCHICAL, hierarchical=Hierarchical(interval=2, max_interval=4, warmup_epochs=0)
     ),
     "server-apart": served(Staleness.UNBOUNDED, server_group="s"),
     "unbounded": served(Staleness.UNBOUNDED),
+    "bounded": served(Staleness.BOUNDED, 2),
+    "delay-adaptive": served(Staleness.DELAY_ADAPTIVE),
     "ringmaster": served(Staleness.RINGMASTER, 3),
     "ringleader": served(Staleness.RINGLEADER),
     "rennala": served(Staleness.RENNALA, 3),
 }
 # For these there is no time in every run of all tests.
-_IN_LONG_RUNS = ("server-apart", "ringleader", "rennala")
+_IN_LONG_RUNS = ("bounded", "delay-adaptive", "ringleader", "rennala")
 PLAYED = {name: each for name, each in STRATEGIES.items() if "FAULTS" in os.environ or name not in _IN_LONG_RUNS}
 
 

@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -78,7 +79,7 @@ def train(folder: Path) -> None:
                 break
             for inputs, outputs in session.batches(dataset, micro_batch=_MICRO_BATCH):
                 time.sleep(_SECONDS_PER_SAMPLE * len(inputs))
-                session.step(loss_of(model, inputs, outputs))
+                session.step(partial(loss_of, model), inputs, outputs)
             session.evaluate(some, lambda x, y: {"error": ((model(x) - y) ** 2).sum(), "count": len(x)})
         progress = session._rounds.progress
         assert (progress.samples, progress.lost, progress.doubled) == (last_epoch(folder) * SAMPLES, 0, 0), progress

@@ -50,7 +50,10 @@ def test_an_example_completes_with_every_sample_counted_once(training: Kube, fil
     samples = 1437 * _EPOCHS[file.stem]
     assert {(each["lost"], each["doubled"], each["samples"]) for each in said} == {(0, 0, samples)}
     assert len({each["parameterHash"] for each in said}) == 1
-    chosen = kube.status(name).get("strategy", {})
+    status = kube.status(name)
+    assert status["rounds"] > 0
+    assert "maxStaleness" not in status or job["spec"]["strategy"]["type"] == "Asynchronous"
+    chosen = status.get("strategy", {})
     assert (job["spec"]["strategy"]["type"] == "Auto") == bool(chosen)
     if chosen:
         assert "an exchange takes" in chosen["why"]

@@ -237,6 +237,16 @@ def test_the_status_of_a_running_job_is_what_people_look_for() -> None:
     assert [each.share for each in status.members] == [32, 32]
 
 
+def test_the_status_has_what_the_strategy_is_known_by() -> None:
+    local = look(job_of(), pod(0), pod(1), view=view_of([member(0, local_steps=3), member(1, local_steps=22)])).status
+    assert local is not None
+    assert (local.local_steps, local.max_staleness, local.rounds) == ("3-22", None, 9)
+    late = [member(0, staleness=0.5, most_stale=2), member(1, staleness=2.0, most_stale=7)]
+    served = look(job_of(), pod(0), pod(1), view=view_of(late)).status
+    assert served is not None
+    assert (served.local_steps, served.max_staleness) == (None, 7)
+
+
 def test_a_pod_that_the_operator_has_deleted_counts_as_no_preemption() -> None:
     first = look(job_of(1), pod(0), pod(1))
     assert [each.name for each in first.delete] == ["job-a-1-0"]

@@ -9,6 +9,13 @@ from .job import JobSpec, OmniLearnJob
 from .schema import structural_schema, validations
 from .status import JobStatus
 
+# With -o wide
+_WIDE = (
+    ("Strategy", "string", ".spec.strategy.type", "How the workers train together"),
+    ("Rounds", "integer", ".status.rounds", "Exchanges or updates committed"),
+    ("Local-Steps", "string", ".status.localSteps", "Steps between two merges, of the slowest and the fastest member"),
+    ("Staleness", "integer", ".status.maxStaleness", "The largest staleness of late"),
+)
 _COLUMNS: tuple[tuple[str, str, str, str], ...] = (
     ("State", "string", ".status.phase", "Where the job stands"),
     ("Workers", "string", ".status.workers.summary", "Ready and wanted workers"),
@@ -59,6 +66,10 @@ def _version() -> dict[str, Any]:
         "additionalPrinterColumns": [
             {"name": name, "type": kind, "jsonPath": path, "description": description}
             for name, kind, path, description in _COLUMNS
+        ]
+        + [
+            {"name": name, "type": kind, "jsonPath": path, "description": description, "priority": 1}
+            for name, kind, path, description in _WIDE
         ],
     }
 

@@ -147,6 +147,7 @@ class WorkerReport(ApiModel):
     generation: GenerationId
     plan_version: Number
     step: Number
+    rounds: Number = 0
     epoch: Number = 0
     samples: Number = 0
     """Committed samples of the whole job."""

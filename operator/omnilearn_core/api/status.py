@@ -147,6 +147,15 @@ class JobStatus(ApiModel):
     step: Step | None = None
     """Steps committed."""
 
+    rounds: Step | None = None
+    """Rounds committed: exchanges of the members, those of evaluations among them; with a server, its updates."""
+
+    local_steps: Annotated[str, Field(max_length=64)] | None = None
+    """Steps between two merges of the slowest and of the fastest member, where the strategy has merges."""
+
+    max_staleness: Step | None = None
+    """The largest staleness that the members have told of last, if there is a server."""
+
     epoch: Step | None = None
     """Epochs completed."""
 

@@ -32,8 +32,8 @@ LIMITS = dict.fromkeys(Kind, 150.0) | {
 }  # fmt: skip
 """Within how many seconds all of it must have come, on a machine that does other things as well.
 
-An operator that is killed just after the API server was: the cluster's own controllers look at pods again up to a minute
-later, and the Lease of one replica lasts a minute, if it could not be given back.
+An operator that is killed just after the API server was: the cluster's own controllers look at pods again up to a
+minute later, and the Lease of one replica lasts a minute, if it could not be given back.
 """
 
 _FOLLOWS = 1.1
