@@ -71,6 +71,9 @@ class Replay:
         self.model, self.optimizer, _ = self.recipe.parts()
         self.round = self.version = 0
         self.kept: dict[int, Any] = {0: self._state()}
+        self.delays: dict[str, list[int]] = defaultdict(list)
+        """Of the gradients that were used, by worker: updates since their parameters were handed out."""
+
         self._restart()
 
     def _restart(self) -> None:
@@ -127,6 +130,8 @@ class Replay:
     def arrived(self, worker: str) -> None:  # noqa: C901 - one branch for each algorithm
         gradient, weight, start = self._gradient(worker)
         delay, bound = self.version - start, self.options.bound or self.members
+        if self._uses(delay, bound):
+            self.delays[worker].append(delay)
         match self.options.staleness:
             case Staleness.UNBOUNDED:
                 self._update(gradient)
@@ -145,10 +150,23 @@ class Replay:
             case Staleness.RINGLEADER:
                 self._ringleader(worker, gradient, weight)
 
+    def _uses(self, delay: int, bound: int) -> bool:
+        """Tell whether a gradient is used as soon as it has arrived."""
+        match self.options.staleness:
+            case Staleness.BOUNDED:
+                return False
+            case Staleness.RINGMASTER:
+                return delay < bound
+            case Staleness.RENNALA:
+                return delay == 0
+            case _:
+                return True
+
     def applied(self, worker: str, delay: int) -> None:
         if self.options.staleness is Staleness.BOUNDED:
             gradient, _, start = self.parked.pop(worker)
             assert delay == self.version - start
+            self.delays[worker].append(delay)
             self._update(gradient)
 
     def discarded(self, worker: str, delay: int) -> None:

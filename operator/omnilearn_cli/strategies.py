@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from omnilearn_core.api.job import OmniLearnJob
-from omnilearn_core.api.strategy import StrategyType
+from omnilearn_core.api.strategy import Asynchronous, GradientType, LocalRule, StrategyType
 from omnilearn_core.control.words import duration
 from omnilearn_core.simulate.choice import Chosen, choose
 from omnilearn_core.simulate.cluster import Scenario
+from omnilearn_core.simulate.server import Serving
 from omnilearn_core.simulate.strategies import Estimate, Network, Question, estimates
 
 
@@ -39,7 +40,11 @@ def compared(
         network=Network(megabits * 1e6 / 8, latency_ms / 1000),
         local_batch=None if strategy.local.by_shares else min(strategy.local.batch, scenario.global_batch),
         local_interval=strategy.local.interval,
+        # Two moments beside the model.
+        local_merged=3 if strategy.local.rule is LocalRule.FEDLALR else 1,
+        local_anchors=strategy.local.rule is LocalRule.BVR,
         interval=strategy.in_groups.interval,
+        serving=_serving(strategy.asynchronous or Asynchronous()),
     )
     auto = choose(question)
     if strategy.type is not StrategyType.AUTO:
@@ -47,6 +52,11 @@ def compared(
     # Shown as it would be trained.
     question = replace(question, local_batch=None, local_interval=auto.interval, interval=auto.interval)
     return Compared(auto.strategy, estimates(question), auto)
+
+
+def _serving(options: Asynchronous) -> Serving:
+    part = 1.0 if options.gradients is GradientType.FULL else 0.5
+    return Serving(str(options.staleness), options.bound, part, options.server_group)
 
 
 def what_auto_would_do(found: Compared) -> str:
@@ -60,7 +70,7 @@ def table_of(found: Compared) -> Table:
         title="The same job under each strategy (times only, not what an update brings)", title_justify="left"
     )
     table.add_column("strategy")
-    for column in ("update every", "samples/s", "idle", "staleness mean", "most"):
+    for column in ("update every", "samples/s", "idle", "staleness mean", "most", "discarded"):
         table.add_column(column, justify="right")
     for each in found.estimates:
         table.add_row(
@@ -70,6 +80,7 @@ def table_of(found: Compared) -> Table:
             f"{each.idle:.0%}",
             f"{each.mean_staleness:.1f}",
             str(each.max_staleness),
+            f"{each.discarded:.0%}",
             style="bold" if each.strategy == found.chosen else None,
         )
     return table

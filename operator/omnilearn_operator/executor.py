@@ -65,8 +65,10 @@ class Executor:
         ready = checks.get(OBJECTS, Check()).good
         for create in decision.check if ready else ():
             checks |= await self._try(key, job, create, now, dry_run=True)
-        # Who goes makes room: in this order, there are never more pods than the job may have.
-        stuck = await _all(self._delete(key, each) for each in decision.delete)
+        # Who goes makes room: in this order, there are never more pods than the job may have. But what they have left
+        # tells how the job has ended, until that is written.
+        ends = book.unsure and decision.status is not None and decision.status.completion_time is not None
+        stuck = await _all(self._delete(key, each) for each in decision.delete if not ends)
         errors += stuck
         ready = ready and not stuck
         for learned in await asyncio.gather(*(self._try(key, job, each, now) for each in decision.create if ready)):

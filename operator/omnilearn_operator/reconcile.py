@@ -238,9 +238,11 @@ def _writing(decision: Decision, seen: Seen, facts: Facts) -> Decision:
     if wait is None:
         return decision
     if wait > 0:
-        # Which attempts have ended is known to whoever comes next before there are others.
+        # What has ended is known to whoever comes next before there are other pods, or none.
         ahead = status.attempts != book.status.attempts
-        return replace(decision, create=() if ahead else decision.create, again=min(decision.again, wait))
+        ends = status.completion_time != book.status.completion_time
+        create, delete = () if ahead else decision.create, () if ends else decision.delete
+        return replace(decision, create=create, delete=delete, again=min(decision.again, wait))
     return replace(decision, status=status, tell=(*decision.tell, *notes.of_facts(book.status, facts)))
 
 

@@ -52,7 +52,9 @@ class Seen:
     pace: Pace = field(default_factory=Pace)
 
 
-_ONLY_WHILE_TRAINING = {"members", "samples_per_second", "imbalance_percent", "estimated_completion"}
+_ONLY_WHILE_TRAINING = {
+    "members", "samples_per_second", "imbalance_percent", "estimated_completion", "local_steps", "max_staleness",
+}  # fmt: skip
 
 
 def status_of(seen: Seen, book: Book, facts: Facts) -> JobStatus:

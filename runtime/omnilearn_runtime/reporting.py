@@ -64,7 +64,8 @@ class Reporter:
     def committed(self, round_: Committed) -> None:
         """Note a committed round; only undisturbed steps that began with just the share say something about it."""
         self._progress, self._plan, self._share = round_.progress, round_.plan, round_.share
-        self._delays.add(round_.delay)
+        if round_.held:  # what was discarded is in nobody's model
+            self._delays.add(round_.delay)
         if round_.kind is Kind.STEP and round_.as_planned and not round_.disturbed:
             self._windows.add(round_.plan, round_.share, round_.lap, round_.loss, round_.beyond, round_.steps)
 
@@ -161,7 +162,7 @@ class Trace:
             line |= {"kind": "gradient", "server": round_.server, "delay": round_.delay}
             line["kept"] = round_.kept.to_list()
         if round_.kind is Kind.STEP and (used := learner.used(round_.held)) is not None:
-            line["used"] = used
+            line |= {"used": used, "size": progress.size}
         self._file.write(json.dumps(line) + "\n")
 
     def close(self) -> None:

@@ -36,8 +36,9 @@ STRATEGIES: dict[str, Manifest] = {
     "local SGD with every option": local_sgd(
         {"global": 64, "maxPerWorker": 64},
         batch=16,
-        steps="Fixed",
-        aggregation="Uniform",
+        steps="Proportional",
+        interval=2,
+        aggregation="BySteps",
         exponentPercent=50,
         sampling="LossBiased",
         hardSamples="Fast",
@@ -47,6 +48,7 @@ STRATEGIES: dict[str, Manifest] = {
         outerRatePercent=70,
         outerMomentumPercent=90,
     ),
+    "local SGD in fixed steps": local_sgd({"global": 64}, steps="Fixed", aggregation="Uniform", exponentPercent=0),
     "local SGD in which some may have no step": local_sgd({"global": 32, "minPerWorker": 0}),
     "local SGD with a tail of nothing": local_sgd({"global": 64, "tailPercent": 0}),
     "local SGD by shares": local_sgd({"global": 63, "maxPerWorker": 63}, steps="Shares", interval=8),
@@ -62,6 +64,30 @@ STRATEGIES: dict[str, Manifest] = {
 }
 
 UNFIT: dict[str, Bad] = {
+    "hard samples for nobody": breaks(
+        local_sgd({"global": 64}, steps="Fixed", sampling="LossBiased"),
+        (
+            "spec.strategy.localSGD.sampling",
+            "sampling is LossBiased, but steps is Fixed: everybody has the same share then, so that nobody is slow or"
+            " fast; set steps to Proportional or Shares",
+        ),
+    ),
+    "an exponent of equal weights": breaks(
+        local_sgd({"global": 64}, aggregation="Uniform", exponentPercent=50),
+        (
+            "spec.strategy.localSGD.exponentPercent",
+            "exponentPercent is 50, but aggregation is Uniform, in which every model weighs the same: set aggregation"
+            " to BySteps, or remove one of them",
+        ),
+    ),
+    "a rate of no optimizer": breaks(
+        local_sgd({"global": 64}, outerRatePercent=50),
+        (
+            "spec.strategy.localSGD.outerRatePercent",
+            "outerRatePercent is 50, but outer is None, which takes the mean as it is: set outer to Momentum or"
+            " Nesterov, or remove it",
+        ),
+    ),
     "options of another strategy": breaks(
         manifest(strategy={"type": "Synchronous", "localSGD": {"batch": 8}}),
         (

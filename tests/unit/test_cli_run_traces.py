@@ -222,12 +222,12 @@ def test_the_staleness_of_a_worker_is_the_mean_and_the_largest_of_what_was_appli
 
 def test_how_often_each_sample_was_used_is_told_where_it_is_not_once_in_each_pass(tmp_path: Path) -> None:
     biased = [
-        ("a", line(1, [(0, 4)], used=(0, 1, 2, 3))),
-        ("b", line(1, [(4, 8)], used=(7, 7, 7, 0))),
+        ("a", line(1, [(0, 4)], used=(0, 1, 2, 3), size=9)),
+        ("b", line(1, [(4, 8)], used=(7, 7, 7, 0), size=9)),
     ]
     found = uses.uses_of(rounds_of(*biased))
-    assert found == [2, 1, 1, 1, 0, 0, 0, 3]
-    assert uses.by_number(found) == {0: 3, 1: 3, 2: 1, 3: 1}
+    assert found == [2, 1, 1, 1, 0, 0, 0, 3, 0]
+    assert uses.by_number(found) == {0: 4, 1: 3, 2: 1, 3: 1}
     uses.write_uses(found, tmp_path / "samples.csv")
     assert (tmp_path / "samples.csv").read_text().splitlines()[:3] == ["sample,uses", "0,2", "1,1"]
     assert uses.uses_of(rounds_of(*whole(1))) is None

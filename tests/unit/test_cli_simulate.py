@@ -139,3 +139,41 @@ def test_speeds_follow_capacity_only_if_every_group_has_one(tmp_path: Path) -> N
         text = text.replace(f"  - name: {name}\n", f"  - name: {name}\n    capacity: {capacity}\n")
     job.write_text(text)
     assert "big 800, middle 300, small 200" in run(str(job), "--steps", "20").output
+
+
+@pytest.fixture
+def row_of(tmp_path: Path) -> Callable[[str, str], Any]:
+    """Return what a strategy would do on a slow network, in a job with that strategy in its manifest."""
+
+    def row(name: str, strategy: str) -> Any:
+        job, file = tmp_path / "job.yaml", tmp_path / "figures.json"
+        job.write_text(Path(JOB).read_text().replace("spec:\n", f"spec:\n  strategy: {strategy}\n", 1))
+        result = run(str(job), "--steps", "5", "--model-mb", "4", "--megabits", "20", "--json", str(file))
+        assert result.exit_code == 0, result.output
+        assert "discarded" in result.output
+        return next(each for each in json.loads(file.read_text())["strategies"] if each["strategy"] == name)
+
+    return row
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "changed"),
+    [
+        ("Asynchronous", "", set()),
+        ("Asynchronous", "asynchronous: {staleness: DelayAdaptive}", set()),
+        ("Asynchronous", "asynchronous: {gradients: Float16}", {"update_seconds"}),
+        ("Asynchronous", "asynchronous: {serverGroup: small}", {"max_staleness"}),
+        ("Asynchronous", "asynchronous: {staleness: Ringmaster, bound: 1}", {"discarded"}),
+        ("Asynchronous", "asynchronous: {staleness: Rennala}", {"discarded", "update_seconds"}),
+        ("LocalSGD", "", set()),
+        ("LocalSGD", "localSGD: {rule: FedLALR}", {"update_seconds"}),
+        ("LocalSGD", "localSGD: {rule: BVR}", {"update_seconds"}),
+    ],
+)
+def test_options_of_the_manifests_strategy_are_in_its_figures(
+    row_of: Callable[[str, str], Any], strategy: str, options: str, changed: set[str]
+) -> None:
+    """A job of another strategy has it without options."""
+    plain, row = row_of(strategy, "{type: Synchronous}"), row_of(strategy, f"{{type: {strategy}, {options}}}")
+    assert all(row[figure] != plain[figure] for figure in changed)
+    assert changed or row == plain

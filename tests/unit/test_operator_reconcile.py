@@ -98,6 +98,20 @@ def test_a_job_is_complete_when_its_workers_have_ended_after_the_last_sample() -
     assert (gone.book.failures, gone.status.step, gone.status.progress_percent) == (0, 9, 100)
 
 
+def test_pods_of_a_job_that_has_ended_stay_until_its_end_is_written() -> None:
+    job = job_of(cleanPods="All")
+    view = view_of([member(0), member(1)], outcome=completed("job-a-0", "job-a-1"))
+    ended = [pod(each, running=False, ended=Ended(0, at=NOW)) for each in (0, 1)]
+    first = look(job, pod(0), pod(1), view=view)
+    assert first.status is not None
+    written = replace(first.book, status=first.status, written=NOW)
+    soon = look(job, *ended, view=view, book=written, now=NOW + timedelta(seconds=0.4))
+    assert (soon.status, soon.delete) == (None, ())
+    later = look(job, *ended, view=view, book=soon.book, now=NOW + timedelta(seconds=1.1))
+    assert condition(later, "Complete") == ("True", "AllSamplesCommitted")
+    assert len(later.delete) == 2
+
+
 def test_a_worker_that_does_not_end_does_not_keep_a_job_from_completing_for_ever() -> None:
     view = view_of([member(0)], outcome=completed("job-a-0"))
     first = look(job_of(1), pod(0), view=view)

@@ -89,10 +89,20 @@ def test_an_older_version_of_a_job_does_not_undo_a_newer_one() -> None:
     assert known.jobs[KEY].spec.wanted == 1
 
 
-def test_a_job_whose_status_another_version_has_written_is_read_without_it() -> None:
+def test_of_a_status_that_a_newer_version_has_written_everything_is_read_but_what_is_new() -> None:
     known = Registry()
-    manifest = job_of().to_manifest() | {"status": {"flavour": "vanilla"}}
+    workers = {"desired": 2, "ready": 0, "members": 0, "preemptions": 3, "failures": 1, "summary": "0/2", "tired": 1}
+    manifest = job_of().to_manifest() | {"status": {"flavour": "vanilla", "workers": workers, "attempts": {"a": 4}}}
     known.see_job(manifest)
+    status = known.jobs[KEY].status
+    assert status is not None
+    assert status.workers is not None
+    assert (status.workers.preemptions, status.workers.failures, status.attempts) == (3, 1, {"a": 4})
+
+
+def test_a_job_whose_status_makes_no_sense_is_read_without_it() -> None:
+    known = Registry()
+    known.see_job(job_of().to_manifest() | {"status": {"step": "many"}})
     assert known.jobs[KEY].status is None
 
 

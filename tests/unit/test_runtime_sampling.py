@@ -97,3 +97,11 @@ def test_a_mean_loss_counts_for_all_its_samples() -> None:
     other = LossBias(HardSamples.SLOW, 4)
     other.load(bias.to_tree())
     assert other.to_tree()["scores"].tolist() == [3.0, 4.0, torch.inf, torch.inf]
+
+
+def test_a_sample_without_a_loss_is_not_taken_for_a_hard_one_and_one_that_is_there_twice_counts_twice() -> None:
+    bias = LossBias(HardSamples.SLOW, 4)
+    bias.order(torch.arange(4), 0, Place(2, (), 0))
+    bias.saw([0, 1, 1], torch.tensor([torch.nan, 1.0, 3.0]))
+    sums, counts = bias.contributions()
+    assert (sums.tolist(), counts.tolist()) == ([0, 4, 0, 0], [1, 2, 0, 0])

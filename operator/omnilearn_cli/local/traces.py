@@ -62,6 +62,9 @@ class Line(BaseModel):
     used: tuple[_Position, ...] | None = None
     """Which samples stood at these positions for this member, where it has an order of its own."""
 
+    size: _Position = 0
+    """How many samples there are, where that is told."""
+
     weight: float | None = None
     loss: float | None = None
     seconds: Times = Times()

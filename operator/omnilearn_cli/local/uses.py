@@ -18,8 +18,8 @@ def uses_of(rounds: Iterable[Round]) -> list[int] | None:
     for one in rounds:
         if one.any.kind != "step":
             continue
-        size = max(size, one.any.interval[1])  # the last round of a pass ends where the data ends
         for line in one.parts.values():
+            size = max(size, line.size)
             told = told or line.used is not None
             counts.update(line.used or ())
     return [counts[sample] for sample in range(max(size, max(counts, default=-1) + 1))] if told else None

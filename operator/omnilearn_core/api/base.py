@@ -56,6 +56,12 @@ class ApiModel(BaseModel):
         return field.default
 
 
+class ToldModel(ApiModel):
+    """A part of the API that we write for each other: what a newer version has written is read without what is new."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class OpenModel(ApiModel):
     """A part of the API that belongs to Kubernetes: what we do not know of it is kept as it is."""
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .base import ApiModel, Time
+from .base import Time, ToldModel
 from .strategy import Choice
 
 Step = Annotated[int, Field(ge=0)]
@@ -35,7 +35,7 @@ class ConditionStatus(StrEnum):
     UNKNOWN = "Unknown"
 
 
-class Condition(ApiModel):
+class Condition(ToldModel):
     """One thing that is so or not, since when and why."""
 
     type: Annotated[str, Field(max_length=316)]
@@ -57,7 +57,7 @@ class Condition(ApiModel):
     """The version of the spec that this is about."""
 
 
-class WorkerCounts(ApiModel):
+class WorkerCounts(ToldModel):
     """The workers in numbers."""
 
     desired: Step = 0
@@ -79,7 +79,7 @@ class WorkerCounts(ApiModel):
     """Ready and desired, such as 5/6."""
 
 
-class MemberStatus(ApiModel):
+class MemberStatus(ToldModel):
     """One member and how it does."""
 
     worker: Name
@@ -110,7 +110,7 @@ class MemberStatus(ApiModel):
     """The largest such number of the last report."""
 
 
-class DecisionStatus(ApiModel):
+class DecisionStatus(ToldModel):
     """One decision of the control law."""
 
     time: Time
@@ -120,7 +120,7 @@ class DecisionStatus(ApiModel):
     """What was decided and why."""
 
 
-class JobStatus(ApiModel):
+class JobStatus(ToldModel):
     """What is."""
 
     phase: Phase | None = None

@@ -79,5 +79,7 @@ def _candidates(question: Question, shares: Sequence[int]) -> Iterator[_Candidat
     if len(groups) > 1 and max(groups.values()) > 1:
         for interval in (each for each in _GROUP_INTERVALS if each <= most):
             yield _Candidate(interval, hierarchical(replace(question, interval=interval)))
+    # Steps of the script's own optimizer, whatever the manifest would have LocalSGD do.
+    plain = replace(question, local_batch=None, local_merged=1, local_anchors=False)
     for interval in (each for each in _LOCAL_INTERVALS if each <= most):
-        yield _Candidate(interval, local_sgd(replace(question, local_batch=None, local_interval=interval)))
+        yield _Candidate(interval, local_sgd(replace(plain, local_interval=interval)))

@@ -6,18 +6,15 @@ samples a second are not the whole truth: docs/strategies.md has what was measur
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from omnilearn_core.control.shares import Slot, apportion, balance
 
 from .cluster import SimulatedWorker
-
-# So many updates are played before and while an asynchronous run is measured, for each worker.
-_SETTLING, _MEASURED = 20, 60
+from .server import KINDS, Link, Play, Serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +49,12 @@ class Question:
     local_interval: int = 1
     """Global batches between two merges of local steps."""
 
+    local_merged: int = 1
+    """How many times as much as the model is summed in a merge of local steps."""
+
+    local_anchors: bool = False
+    """A local step takes two gradients, and every other round computes one gradient of all instead, without a step."""
+
     interval: int = 4
     """Steps between two merges of groups."""
 
@@ -60,6 +63,9 @@ class Question:
 
     hidden_seconds: float = 0.0
     """What part of an exchange of gradients Synchronous hides behind its computing."""
+
+    serving: Serving = field(default_factory=Serving)
+    """How the server of Asynchronous works."""
 
     @property
     def exchange_seconds(self) -> float:
@@ -85,22 +91,27 @@ class Estimate(NamedTuple):
     """From one update of the model to the next."""
 
     samples_per_second: float
+    """Of those that count."""
+
     idle: float
     """Part of the workers' time in which they do not compute."""
 
     mean_staleness: float = 0.0
     max_staleness: int = 0
+    discarded: float = 0.0
+    """Part of the computed samples whose gradients are discarded, and that are computed again."""
 
 
 def estimates(question: Question) -> list[Estimate]:
     """Return all strategies, the plain ones first."""
+    served = _without_server(question)
     return [
         synchronous(question, _equal(question), "Synchronous, equal shares"),
         synchronous(question, balanced(question), "Synchronous"),
         local_sgd(question),
         hierarchical(question),
-        asynchronous(question, _equal(question), "Asynchronous, equal shares"),
-        asynchronous(question, balanced(question), "Asynchronous"),
+        asynchronous(served, _equal(served), "Asynchronous, equal shares"),
+        asynchronous(served, balanced(served), "Asynchronous"),
     ]
 
 
@@ -123,16 +134,25 @@ def synchronous(question: Question, shares: Sequence[int], name: str) -> Estimat
 
 def local_sgd(question: Question) -> Estimate:
     """Take local steps, as many as each can in the same time, or one of each global batch; sum the models once."""
-    batch = min(question.local_batch or 1, question.global_batch)
+    batch, interval = min(question.local_batch or 1, question.global_batch), question.local_interval
     units = question.global_batch // batch
     if question.local_batch is None:
-        per_batch = [w.seconds(share) for w, share in zip(question.workers, balanced(question), strict=True)]
+        shares = balanced(question)
+        per_batch = [w.seconds(share) for w, share in zip(question.workers, shares, strict=True)]
     else:
         slots = [Slot(0.0, worker.seconds(batch), 0, units) for worker in question.workers]
-        per_batch = [count * slot.per_sample for count, slot in zip(balance(units, slots), slots, strict=True)]
-    busy = [question.local_interval * each for each in per_batch]
-    seconds = max(busy) + question.exchange_seconds
-    return _in_step("LocalSGD", seconds, seconds, question.local_interval * units * batch, busy)
+        counts = balance(units, slots)
+        shares = [count * batch for count in counts]
+        per_batch = [count * slot.per_sample for count, slot in zip(counts, slots, strict=True)]
+    rounds = [[interval * each for each in per_batch]]
+    if question.local_anchors:
+        # One gradient of all samples of a round, in which nobody steps; then two for every local step.
+        anchor = [w.seconds(interval * share) for w, share in zip(question.workers, shares, strict=True)]
+        rounds = [anchor, [2 * each for each in rounds[0]]]
+    merge = question.network.all_reduce(question.local_merged * question.model_bytes, len(question.workers))
+    seconds = sum(max(each) + merge for each in rounds)
+    busy = [sum(each) for each in zip(*rounds, strict=True)]
+    return _in_step("LocalSGD", seconds, seconds, len(rounds) * interval * units * batch, busy)
 
 
 def hierarchical(question: Question) -> Estimate:
@@ -155,34 +175,30 @@ def _in_step(name: str, update: float, seconds: float, samples: int, busy: Seque
     return Estimate(name, update, samples / seconds, 1.0 - sum(busy) / len(busy) / seconds)
 
 
+def _without_server(question: Question) -> Question:
+    """Return what is asked of Asynchronous: a worker that serves in a group of its own does not compute."""
+    workers = tuple(worker for worker in question.workers if worker.group != question.serving.group)
+    return replace(question, workers=workers)
+
+
 def asynchronous(question: Question, shares: Sequence[int], name: str) -> Estimate:
-    """Play workers that push gradients to one server and pull its model, one after the other."""
-    exchange = 2 * question.model_bytes / question.network.bytes_per_second
-    workers = [(w, share) for w, share in zip(question.workers, shares, strict=True) if share]
-    arrivals = [(worker.seconds(share), k, 0) for k, (worker, share) in enumerate(workers)]
-    heapq.heapify(arrivals)
-    free, version = 0.0, 0
-    first, last = _SETTLING * len(workers), (_SETTLING + _MEASURED) * len(workers)
-    stale: list[int] = []
-    samples, busy, begun = 0, 0.0, 0.0
-    while version < last:
-        arrived, k, pulled = heapq.heappop(arrivals)
-        free = max(arrived + question.network.latency_seconds, free) + exchange
-        worker, share = workers[k]
-        if version >= first:
-            stale.append(version - pulled)
-            samples += share
-            busy += worker.seconds(share)
-        version += 1
-        begun = free if version == first else begun
-        ready = free + question.network.latency_seconds
-        heapq.heappush(arrivals, (ready + worker.seconds(share), k, version))
-    seconds = free - begun
+    """Play workers, all of which compute, that push gradients to one server and pull its model, one after the other."""
+    serving, network = question.serving, question.network
+    workers = [(w.seconds(share), share) for w, share in zip(question.workers, shares, strict=True) if share]
+    pull = question.model_bytes / network.bytes_per_second
+    link = Link(serving.gradient_part * pull, pull, network.latency_seconds)
+    kind = KINDS[serving.staleness](serving.bound, len(question.workers))
+    played = Play([seconds for seconds, _ in workers], kind, link).measured()
+    stale = [fate.delay for fate in played.fates if fate.counts]
+    computed = sum(workers[fate.worker][1] for fate in played.fates)
+    counting = sum(workers[fate.worker][1] for fate in played.fates if fate.counts)
     return Estimate(
         name,
-        seconds / len(stale),
-        samples / seconds,
-        max(0.0, 1.0 - busy / len(workers) / seconds),
+        # If there was none in all that was played, an update takes longer than that.
+        played.seconds / (played.updates or 1.0),
+        counting / played.seconds,
+        max(0.0, 1.0 - played.busy_seconds / len(workers) / played.seconds),
         sum(stale) / len(stale),
         max(stale),
+        (computed - counting) / computed,
     )

@@ -109,7 +109,7 @@ class AsynchronousRounds(MeetingRounds):
 
     def _tell(self, opened: Open, answer: Frame) -> None:
         """Tell what became of a gradient."""
-        group, fate, delay = self._need_group(), answer.text.get("fate"), int(answer.text.get("delay", 0))
+        group, fate, delay = self._need_group(), answer.text.get("fate"), answer.text.get("delay")
         samples = Intervals.of() if fate in (None, "discarded") else opened.held
         (version, share), lap = self._desk.asked, self.watch.lap(0.0)
         seen = replace(self.seen, round=int(answer.text.get("at", self.seen.round)))
@@ -119,7 +119,8 @@ class AsynchronousRounds(MeetingRounds):
         self._on_commit(
             Committed(
                 RoundKind.STEP, seen, group, version, share, Intervals.of((0, opened.size)), samples, samples.size,
-                opened.mean_loss, lap, opened.disturbed, opened.as_planned, server=server, kept=kept, delay=delay,
+                opened.mean_loss, lap, opened.disturbed, opened.as_planned, server=server, kept=kept,
+                delay=None if delay is None else int(delay),
             )
         )  # fmt: skip
         self.learner.check(self.seen.skipped_in_a_row)

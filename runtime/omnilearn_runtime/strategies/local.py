@@ -146,7 +146,8 @@ class LocalLearner(Learner):
 
     def update(self, reduction: Reduction, whole: Whole, contributions: list[Tensor]) -> bool:
         """Go back to the last merge, and from there where all workers together have come to."""
-        self.last_local_steps = self.local_steps
+        if not self._rule.anchors:  # a round without local steps is between two that have some
+            self.last_local_steps = self.local_steps
         count = len(self._rule.own())
         self._go_back()
         finite = super().update(reduction, whole, contributions)

@@ -80,8 +80,9 @@ class LossBias:
         """Note the losses of some samples, or their mean for all of them."""
         at = torch.tensor(samples)
         if len(self._sums) > int(at.max()):
-            # A sample may be there twice.
-            self._sums.index_add_(0, at, losses.reshape(-1).to("cpu", torch.float64).expand(len(at)))
+            given = losses.reshape(-1).to("cpu", torch.float64).expand(len(at))
+            # What has no loss is not hard, and would be chosen again and again. A sample may be there twice.
+            self._sums.index_add_(0, at, torch.where(given.isfinite(), given, 0.0))
             self._counts.index_add_(0, at, torch.ones(len(at), dtype=torch.float64))
 
     def contributions(self) -> list[Tensor]:

@@ -12,10 +12,12 @@ from typing import Any
 
 from omnilearn_core.api.job import OmniLearnJob
 
-from . import changes, naming, numbers, strategies, templates
+from . import changes, local_steps, naming, numbers, strategies, templates
 from .rule import Rule
 
-RULES: tuple[Rule, ...] = naming.RULES + numbers.RULES + strategies.RULES + templates.RULES + changes.RULES
+RULES: tuple[Rule, ...] = (
+    *naming.RULES, *numbers.RULES, *strategies.RULES, *local_steps.RULES, *templates.RULES, *changes.RULES,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,10 @@ def _parts(job: OmniLearnJob, at: str) -> Iterator[tuple[str, Any]]:
         yield at, job.spec.batch
     elif at == "spec.strategy":
         yield at, job.spec.strategy
-    elif at == "spec.strategy.hierarchical":
-        yield from ((at, options) for options in (job.spec.strategy.hierarchical,) if options is not None)
+    elif at in ("spec.strategy.hierarchical", "spec.strategy.localSGD"):
+        strategy = job.spec.strategy
+        options = strategy.local_sgd if at.endswith("localSGD") else strategy.hierarchical
+        yield from [] if options is None else [(at, options)]
     elif at in ("spec.workers[]", "spec.workers[].template.spec"):
         for index, group in enumerate(job.spec.workers):
             path = at.replace("[]", f"[{index}]", 1)
