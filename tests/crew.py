@@ -63,6 +63,7 @@ class Crew:
     def __init__(self, script: Script, count: int = 2, *, batch: int = 8, seed: int = 0, **settings: Any) -> None:
         self.script, self.count, self.seed, self.batch = script, count, seed, batch
         self.checkpoints: Path | None = None
+        self.traces: Path | None = None
         self.groups = "w"
         """The group of the manifest of every worker, one letter each; those that are beyond have the last."""
 
@@ -106,6 +107,7 @@ class Crew:
             token=self._tokens.issue(worker.name, attempt),
             address="127.0.0.1",
             checkpoint_dir=self.checkpoints,
+            trace_file=None if self.traces is None else self.traces / f"{worker.name}-{attempt}.jsonl",
             checkpoint_seconds=0.0,
             faults=faults,
         )

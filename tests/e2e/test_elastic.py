@@ -191,14 +191,24 @@ def test_a_suspended_job_keeps_its_progress_and_goes_on_with_other_numbers(runni
     running.until("three train", lambda: running.members(JOB) == 3, 120)
 
 
-def test_a_job_that_has_lost_everybody_resumes_from_its_last_checkpoint(running: Kube) -> None:
+def test_a_job_whose_only_node_is_drained_waits_and_resumes_from_its_last_checkpoint(running: Kube) -> None:
+    nodes = [each["metadata"]["name"] for each in json.loads(running.run("get", "nodes", "--output", "json"))["items"]]
+    if len(nodes) > 1:
+        pytest.skip("where there are other nodes, the pods go there")
     step = running.status(JOB)["step"]
-    running.run("delete", "pods", "--selector", f"omnilearn.dev/job={JOB}", "--grace-period=0", "--force")
-    running.until("it waits", lambda: running.members(JOB) == 0, 60)
+    running.run(
+        "drain", *nodes, "--pod-selector", f"omnilearn.dev/job={JOB}", "--delete-emptydir-data", "--timeout=60s"
+    )
+    try:
+        running.until("it waits", lambda: running.members(JOB) == 0, 60)
+        running.until("why is told", lambda: "Unschedulable" in running.condition(JOB, "Ready")["message"], 30)
+    finally:
+        running.run("uncordon", *nodes)
     running.until("three train", lambda: running.members(JOB) == 3, 180)
-    resumed = running.status(JOB)["step"]
-    assert resumed > step / 2  # far from the start: it has saved every five seconds
+    assert running.status(JOB)["step"] > step / 2  # far from the start: it has saved every five seconds
     assert running.status(JOB)["workers"]["failures"] == 0
+    told = [message for reason, message in running.events(JOB) if reason == "WorkerPreempted"]
+    assert any("EvictionByEvictionAPI" in each for each in told)
 
 
 def test_a_deadline_that_is_shortened_ends_the_job(running: Kube) -> None:

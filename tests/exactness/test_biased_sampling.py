@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ from torch.optim import SGD
 
 from crew import Crew, Worker, force_plan
 from local_steps import Diary, committed, load, mean
+from omnilearn_cli.local.traces import merge, read_traces
+from omnilearn_cli.local.uses import uses_of
 from omnilearn_core.api.strategy import HardSamples, LocalSGD, Sampling, Strategy, StrategyType
 from omnilearn_runtime import Session
 from omnilearn_runtime.division import Place
@@ -47,7 +50,7 @@ class Places:
         learner.order = order  # type: ignore[method-assign]
 
 
-def play(who: HardSamples, fault: str = "") -> tuple[list[Worker], Diary, Places]:
+def play(who: HardSamples, traces: Path, fault: str = "") -> tuple[list[Worker], Diary, Places]:
     diary, places = Diary(), Places()
 
     def script(session: Session, me: Worker) -> Tensor:
@@ -65,6 +68,7 @@ def play(who: HardSamples, fault: str = "") -> tuple[list[Worker], Diary, Places
     options = LocalSGD(batch=LOCAL, sampling=Sampling.LOSS_BIASED, hard_samples=who, hard_ratio=RATIO)
     strategy = Strategy(type=StrategyType.LOCAL_SGD, local_sgd=options)
     with Crew(script, 3, batch=BATCH, strategy=strategy, tail_percent=0) as crew:
+        crew.traces = traces
         for number in range(3):
             crew.start(number, fault if number == 2 else "")
         return crew.wait(), diary, places
@@ -131,8 +135,8 @@ def _take(model: torch.nn.Module, loss: Tensor) -> None:
 
 
 @pytest.mark.parametrize("who", list(HardSamples))
-def test_two_hundred_rounds_use_the_samples_that_the_plain_version_chooses(who: HardSamples) -> None:
-    workers, diary, places = play(who)
+def test_two_hundred_rounds_use_the_samples_that_the_plain_version_chooses(who: HardSamples, tmp_path: Path) -> None:
+    workers, diary, places = play(who, tmp_path)
     plain, uses = replay(diary, places, who)
     assert distance(workers[0].value, plain) < 1e-10
     (session,) = {each.session for each in workers[:1]}
@@ -140,11 +144,12 @@ def test_two_hundred_rounds_use_the_samples_that_the_plain_version_chooses(who: 
     logged = session._reporter.logged
     assert logged["most_uses_of_a_sample"] == max(uses.values())
     assert logged["unused_samples"] == SIZE - len(uses)
+    assert uses_of(merge(read_traces(tmp_path)[0])) == [uses[sample] for sample in range(SIZE)]
     assert min(uses.values()) < RECIPE.epochs < max(uses.values()), "the bias is one"
 
 
-def test_a_worker_that_is_lost_costs_no_position_of_a_pass() -> None:
-    workers, _, _ = play(HardSamples.SLOW, "reducing@7:kill")
+def test_a_worker_that_is_lost_costs_no_position_of_a_pass(tmp_path: Path) -> None:
+    workers, _, _ = play(HardSamples.SLOW, tmp_path, "reducing@7:kill")
     (progress, *others) = [each.session._rounds.progress for each in workers if each.error is None and each.session]
     assert (progress.lost, progress.doubled, progress.samples) == (0, 0, RECIPE.epochs * SIZE)
     assert others == [progress]

@@ -148,7 +148,7 @@ class JobStatus(ToldModel):
     """Steps committed."""
 
     rounds: Step | None = None
-    """Rounds committed: exchanges of the members, those of evaluations among them; with a server, its updates."""
+    """Rounds committed: exchanges of the members, and updates of a server; those of evaluations are among them."""
 
     local_steps: Annotated[str, Field(max_length=64)] | None = None
     """Steps between two merges of the slowest and of the fastest member, where the strategy has merges."""

@@ -5,6 +5,7 @@ Faults may overlap, so a condition says what has become of the fault's own victi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -27,9 +28,7 @@ TOLD = {
 }
 """By which events of the job a fault of a kind is told; a node's kubelet tells of itself."""
 
-LIMITS = dict.fromkeys(Kind, 150.0) | {
-    Kind.RESIZE: 90.0, Kind.API_SERVER: 60.0, Kind.KUBELET: 60.0, Kind.OPERATOR: 240.0,
-}  # fmt: skip
+LIMITS = dict.fromkeys(Kind, 240.0) | {Kind.API_SERVER: 60.0, Kind.KUBELET: 60.0}
 """Within how many seconds all of it must have come, on a machine that does other things as well.
 
 An operator that is killed just after the API server was: the cluster's own controllers look at pods again up to a
@@ -57,6 +56,9 @@ class Strike:
     came: dict[str, float] = field(default_factory=dict)
     """How many seconds after the fault each condition was seen to hold."""
 
+    newest: float = 0.0
+    """When the last of its victims was hit, if that was later."""
+
     overtaken: bool = False
     """The victim was hit by something worse before all was seen."""
 
@@ -68,16 +70,17 @@ class Strike:
     @property
     def late_at(self) -> float:
         """When it is too late for what has not been seen."""
-        return self.at + LIMITS[self.fault.kind]
+        return max(self.at, self.newest) + LIMITS[self.fault.kind]
 
     @property
     def loses(self) -> bool:
         """True if the victims end."""
         return self.fault.kind in LOSSES and not self.brief
 
-    def takes(self, pod: Pod) -> None:
+    def takes(self, pod: Pod, at: float) -> None:
         """Take in a victim that was hit later: of it, nothing has been seen yet."""
         self.victims = (*self.victims, pod)
+        self.newest = at
         self.came.clear()
 
     def notice(self, now: Seen, hit: Mapping[str, int]) -> None:
@@ -108,9 +111,10 @@ def conditions(strike: Strike) -> dict[str, Condition]:
 
 def _told_of_each(strike: Strike, now: Seen) -> bool:
     reasons = TOLD[strike.fault.kind]
+    ends = Counter(pod.worker for pod in strike.victims)
     return all(
-        now.tellings(*reasons, about=pod.worker) > strike.before.tellings(*reasons, about=pod.worker)
-        for pod in strike.victims
+        now.tellings(*reasons, about=worker) >= strike.before.tellings(*reasons, about=worker) + times
+        for worker, times in ends.items()
     )
 
 

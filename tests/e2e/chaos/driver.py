@@ -173,8 +173,9 @@ class Driver:
         """Count whom else a pod of a higher priority takes, while it is there, to the fault that has brought it."""
         newest = next((each for each in reversed(self.run.strikes) if each.fault.kind is Kind.PREEMPT), None)
         if newest is not None and pod.disrupted == TAKEN and pod.uid not in self.run.hit:
-            newest.takes(pod)
             self.run.hit[pod.uid] = newest.number
+            if pod.uid in self._members:  # of one that has never trained, nobody may have known
+                newest.takes(pod, time.monotonic())
 
     def _check(self, until: float, why: str) -> None:
         now = time.monotonic()

@@ -12,7 +12,7 @@ from pathlib import Path
 from chaos.verdict import Traces
 from omnilearn_cli.local.traces import Round, merge, read_traces
 
-from .consequences import FAILED, LOST, OUT_OF_MEMORY, PREEMPTED, Strike
+from .consequences import FAILED, OUT_OF_MEMORY, PREEMPTED, Strike
 from .driver import Run
 from .manifests import EPOCH_SAMPLES
 from .plan import WORKERS, Kind
@@ -71,7 +71,8 @@ def untold(run: Run) -> Iterator[str]:
         if strike.fault.kind is not Kind.CUT
     )
     for worker, count in sorted(ends.items()):
-        told = run.last.tellings(PREEMPTED, OUT_OF_MEMORY, LOST, about=worker)
+        # That its connection closed is told as well, and is not what is asked for here.
+        told = run.last.tellings(PREEMPTED, OUT_OF_MEMORY, about=worker)
         if told < count:
             yield f"{worker} was ended {count} times, and events tell of {told}"
 
