@@ -52,14 +52,14 @@ _EQUAL, _LAW = "equal shares", "OmniLearn's shares"
 
 
 def _shares(cores: dict[int, tuple[int, ...]], strategy: Strategy, rates: tuple[float, float], seconds: float) -> Runs:
-    """Return equal shares and the law's at every level, and on the text at the highest."""
+    """Return equal shares and the law's at every level, on pictures and on text."""
     base = Plan((), strategy=strategy, batch=BATCH, seconds=seconds)
     found: Runs = {}
     for law, name in (("Uniform", _EQUAL), ("Affine", _LAW)):
         for level, each in cores.items():
-            found[f"HL{level}", name] = replace(base, speeds=speeds(each), law=law, rate=rates[0])
-        text = replace(base, speeds=speeds(cores[8]), law=law, rate=rates[1], subject="text")
-        found["HL8, text", name] = text
+            plan = replace(base, speeds=speeds(each), law=law, rate=rates[0])
+            found[f"HL{level}", name] = plan
+            found[f"HL{level}, text", name] = replace(plan, rate=rates[1], subject="text")
     return found
 
 
