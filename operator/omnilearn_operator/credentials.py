@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -48,13 +49,17 @@ def bearer_of(review: Mapping[str, Any]) -> Bearer | None:
     return Bearer(account[2], pod, uid)
 
 
+Remembered = OrderedDict[bytes, tuple[Bearer | None, float]]
+"""Whose a token is, by its digest, and until when that is believed."""
+
+
 class Reviews:
     """Asks the API server whose a token is, and remembers the answer for a while, by the token's hash."""
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._clock = api, clock
-        self._good: dict[bytes, tuple[Bearer | None, float]] = {}
-        self._bad: dict[bytes, tuple[Bearer | None, float]] = {}
+        self._good: Remembered = OrderedDict()
+        self._bad: Remembered = OrderedDict()
         self.queue = Queue(clock)
 
     async def bearer(self, token: str, address: str = "") -> Bearer | None:
@@ -73,9 +78,12 @@ class Reviews:
         bearer = bearer_of(await self._api.create(_question(token)))
         # Apart from each other: many bad tokens must not push out what is known of good ones.
         kept, seconds = (self._bad, _BAD_SECONDS) if bearer is None else (self._good, _GOOD_SECONDS)
-        if len(kept) >= _MOST_REMEMBERED:
-            kept.clear()
-        kept[digest] = bearer, self._clock() + seconds
+        now = self._clock()
+        # All of them are kept equally long, so the first to come are the first to go.
+        while kept and (len(kept) >= _MOST_REMEMBERED or next(iter(kept.values()))[1] <= now):
+            kept.popitem(last=False)
+        kept[digest] = bearer, now + seconds
+        kept.move_to_end(digest)
         if bearer is None:
             self.queue.blame(address)
         return bearer

@@ -204,6 +204,7 @@ class Loop:
         self._news.forget(key)
         self._doubts.forget(key)
         self._registry.forget(key)
+        self._recorder.forget(self._books[key][0] if key in self._books else "")
         for known in (self._books, self._failures, self._asked):
             known.pop(key, None)
 

@@ -7,6 +7,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,9 +22,20 @@ logger = logging.getLogger(__name__)
 
 # So many events of a job and a reason at once, then one in so many seconds
 _BURST, _SECONDS_EACH = 40.0, 5.0
-_MOST_KNOWN = 20_000
+_MOST_KNOWN = 5_000
 # What happens to a job is told in its order, by one of so many writers.
 _WRITERS, _LONGEST_QUEUE = 8, 1000
+
+
+@dataclass(slots=True)
+class _Told:
+    """What was told of one job."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    """How often, by the event's name."""
+
+    allowances: dict[str, Allowance] = field(default_factory=dict)
+    """How much more may be told, by reason."""
 
 
 class Recorder:
@@ -31,8 +43,7 @@ class Recorder:
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._clock = api, clock
-        self._counts: dict[str, int] = {}
-        self._allowances: dict[tuple[str, str], Allowance] = {}
+        self._told: dict[str, _Told] = {}
         self._waiting = [asyncio.Queue[tuple[OmniLearnJob, Note]](_LONGEST_QUEUE) for _ in range(_WRITERS)]
         self.dropped = 0
         """Events that were not written because too many were waiting."""
@@ -47,15 +58,24 @@ class Recorder:
 
         Shares move often in a job to which much happens. That must not hide what has happened to it.
         """
-        key = (job.metadata.uid or "", str(note.reason))
-        allowance = self._allowances.setdefault(key, Allowance(_BURST, 1.0 / _SECONDS_EACH, self._clock()))
-        if not allowance.take(self._clock()):
+        allowances, now = self._of(job).allowances, self._clock()
+        allowance = allowances.setdefault(str(note.reason), Allowance(_BURST, 1.0 / _SECONDS_EACH, now))
+        if not allowance.take(now):
             return
-        queue = self._waiting[hash(key[0]) % _WRITERS]
+        queue = self._waiting[hash(job.metadata.uid or "") % _WRITERS]
         if queue.full():
             self.dropped += 1
         else:
             queue.put_nowait((job, note))
+
+    def forget(self, uid: str) -> None:
+        """Forget what was told of a job that is gone."""
+        self._told.pop(uid, None)
+
+    def _of(self, job: OmniLearnJob) -> _Told:
+        if len(self._told) > _MOST_KNOWN:
+            self._told.clear()
+        return self._told.setdefault(job.metadata.uid or "", _Told())
 
     async def run(self) -> None:
         """Write events for ever."""
@@ -75,18 +95,16 @@ class Recorder:
 
     async def write(self, job: OmniLearnJob, note: Note) -> None:
         """Write an event now."""
-        name = event_name(job, note)
-        self._counts[name] = self._counts.get(name, 0) + 1
+        # A late word of a job that is gone is not remembered.
+        name, counts = event_name(job, note), self._told.get(job.metadata.uid or "", _Told()).counts
+        counts[name] = counts.get(name, 0) + 1
         try:
-            await self._write(job, note, name)
+            await self._write(job, note, name, counts)
         except ApiError as error:
             logger.warning("%s: an event was not written: %s", job.metadata.name, error.sentence)
-        if len(self._counts) > _MOST_KNOWN:
-            self._counts.clear()
-            self._allowances.clear()
 
-    async def _write(self, job: OmniLearnJob, note: Note, name: str) -> None:
-        count, now = self._counts[name], _now()
+    async def _write(self, job: OmniLearnJob, note: Note, name: str, counts: dict[str, int]) -> None:
+        count, now = counts[name], _now()
         if count > 1:
             again = {"count": count, "lastTimestamp": now}
             try:
@@ -101,15 +119,15 @@ class Recorder:
         except ApiError as error:
             if not error.conflict:
                 raise
-            await self._count_on(job, name, now)
+            await self._count_on(job, name, now, counts)
 
-    async def _count_on(self, job: OmniLearnJob, name: str, now: str) -> None:
+    async def _count_on(self, job: OmniLearnJob, name: str, now: str, counts: dict[str, int]) -> None:
         """Count on from where an operator before this one has stopped: what it has told has happened again."""
         namespace = job.metadata.namespace or "default"
         found = (await self._api.every("Event", namespace, fields=f"metadata.name={name}")).get("items", [])
         told = [int(each.get("count", 1)) for each in found if each.get("metadata", {}).get("name") == name]
-        self._counts[name] += max(told, default=0)
-        await self._api.patch("Event", namespace, name, {"count": self._counts[name], "lastTimestamp": now})
+        counts[name] += max(told, default=0)
+        await self._api.patch("Event", namespace, name, {"count": counts[name], "lastTimestamp": now})
 
 
 def event_name(job: OmniLearnJob, note: Note) -> str:

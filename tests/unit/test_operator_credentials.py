@@ -129,3 +129,16 @@ def test_an_answer_is_believed_for_a_while() -> None:
         return len(api.calls)
 
     assert asyncio.run(ask()) == 2
+
+
+def test_what_is_believed_no_longer_is_forgotten() -> None:
+    now = [0.0]
+
+    async def ask() -> int:
+        reviews = Reviews(Reviewer(review()), clock=lambda: now[0])
+        for number in range(200):
+            now[0] = number
+            await reviews.bearer(f"token {number}")
+        return len(reviews._good)
+
+    assert asyncio.run(ask()) <= 61

@@ -130,6 +130,15 @@ def test_the_same_event_again_is_counted() -> None:
     assert (event["count"], event["reason"], event["involvedObject"]["name"]) == (3, "WorkerJoined", "job")
 
 
+def test_of_a_job_that_is_gone_nothing_is_remembered() -> None:
+    recorder, job = Recorder(MemoryApi(), clock=lambda: 0.0), job_of()
+    recorder.record(job, NOTE)
+    assert recorder._told
+    recorder.forget(job.metadata.uid or "")
+    asyncio.run(recorder.write(job, NOTE))
+    assert not recorder._told
+
+
 def test_too_many_events_of_a_kind_are_held_back_and_no_others() -> None:
     api = MemoryApi()
     record(api, *(Note(Reason.BATCH_REBALANCED, f"{number}") for number in range(100)), NOTE)
