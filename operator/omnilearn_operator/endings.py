@@ -13,6 +13,8 @@ from .observed import Ended, Pod
 # Exit code of a process that was told to go: 128 + SIGTERM
 _TERMINATED = 143
 _OUT_OF_MEMORY = "OOMKilled"
+# A node that was interrupted while it started a container. With other words, it is a command that is not there.
+_START_ERROR, _INTERRUPTIONS = "StartError", ("context canceled", "context deadline exceeded")
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 60.0
 
@@ -52,7 +54,7 @@ def _by_itself(pod: Pod, ended: Ended, fatal: Collection[int], *, finished: bool
     worker = pod.worker
     if ended.code == names.START_ANEW_EXIT:
         return Ending(pod, Meaning.PREEMPTED, f"{worker} starts anew")
-    if ended.code < 0:
+    if _was_not_run(ended):
         return Ending(pod, Meaning.PREEMPTED, f"{worker} was not run: {ended.reason or 'the cluster says not why'}")
     bound = memory_bound_after(pod)
     if ended.reason == _OUT_OF_MEMORY and bound is not None and bound != pod.memory_bound and not finished:
@@ -70,6 +72,12 @@ def memory_bound_after(pod: Pod) -> int | None:
         return pod.memory_bound
     tried = [each for each in (pod.memory_bound, pod.assigned.share if pod.assigned else None) if each]
     return max(1, min(tried) // 2) if tried else None
+
+
+def _was_not_run(ended: Ended) -> bool:
+    """Tell whether a node has given up a pod before anything of it ran."""
+    interrupted = ended.reason == _START_ERROR and any(each in ended.message for each in _INTERRUPTIONS)
+    return ended.code < 0 or interrupted
 
 
 def _how(ended: Ended) -> str:
@@ -93,5 +101,5 @@ def _came_to_nothing(pod: Pod) -> bool:
     """Tell whether a pod failed, was not run by its node, could not take part, or was told to go by nobody we know."""
     if pod.ended is None or pod.leaving or pod.disrupted:
         return False
-    again = pod.ended.code < 0 or pod.ended.code in (names.START_ANEW_EXIT, _TERMINATED)
+    again = _was_not_run(pod.ended) or pod.ended.code in (names.START_ANEW_EXIT, _TERMINATED)
     return again or ending_of(pod, finished=False).meaning in (Meaning.FAILED, Meaning.OUT_OF_MEMORY)

@@ -25,12 +25,12 @@ from .storage import make_claim
 
 # Beside other tests there is time for a few: of a seed that has seven kinds among them, and close to each other.
 FAULTS = int(os.environ.get("FAULTS", "7"))
-SEED = int(os.environ.get("SEED", "39"))
+_COMPARED_FROM = 20
+SEED = int(os.environ.get("SEED", "3" if FAULTS < _COMPARED_FROM else "39"))
 OUT = Path(__file__).parents[2] / "out"
 JOB, REFERENCE = "chaos", "calm"
 
-# With fewer faults, that training comes to something is shown by the accuracy alone.
-_COMPARED_FROM = 20
+# With fewer faults than are compared, that training comes to something is shown by the accuracy alone.
 _BRISKLY = 0.85
 _CALM_EPOCHS, _CALM_SECONDS = 40, 300
 # Five of 360 images: what the last epoch's accuracy varies by from run to run
@@ -72,6 +72,9 @@ def traces(ready: Kube) -> Path | None:
 def hurt(ready: Kube, calm: float | None, traces: Path | None, request: pytest.FixtureRequest) -> Run:
     """A job that went through all faults to its end; that it came there is the first thing to be tested."""
     kinds = frozenset(Kind) - (frozenset() if ready.cluster.provider == "node" else OF_THE_NODE)
+    if FAULTS < _COMPARED_FROM:
+        # What a kubelet leaves that is killed while it starts pods is different every time: for long runs.
+        kinds -= {Kind.KUBELET}
     ready.apply(chaos_job(JOB, make_claim(ready, JOB)))
     with openly(request):
         log = Log(FAULTS)

@@ -141,6 +141,16 @@ def test_pods_of_a_former_template_are_named_with_their_successors() -> None:
         ({"leaving": True, "ended": Ended(0)}, Meaning.PREEMPTED, "job-a-0 was told to go"),
         ({"ended": Ended(0, "Completed")}, Meaning.FAILED, "job-a-0 ended before the job was complete"),
         ({"ended": Ended(-1, "NodeLost")}, Meaning.PREEMPTED, "job-a-0 was not run: NodeLost"),
+        (
+            {"ended": Ended(128, "StartError", "failed to create shim task: context canceled: unknown")},
+            Meaning.PREEMPTED,
+            "job-a-0 was not run: StartError",
+        ),
+        (
+            {"ended": Ended(128, "StartError", 'exec: "trian.py": executable file not found in $PATH')},
+            Meaning.FAILED,
+            "job-a-0 exited with 128 (StartError)",
+        ),
         ({"ended": Ended(143)}, Meaning.PREEMPTED, "job-a-0 was told to go"),
         ({"ended": Ended(START_ANEW_EXIT)}, Meaning.PREEMPTED, "job-a-0 starts anew"),
         ({"leaving": True}, Meaning.PREEMPTED, "job-a-0 was told to go"),

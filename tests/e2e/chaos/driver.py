@@ -160,6 +160,8 @@ class Driver:
             ended += [pod for pod in now.pods if pod.over]
             for pod in ended:
                 self._note_taken(pod)
+                if pod.uid not in self._started and self._has_stopped_kubelet:
+                    continue  # what a kubelet had begun when it was killed, it may give up
                 if pod.uid not in self.run.hit and pod.uid not in self.run.strays:
                     self.run.strays[pod.uid] = f"{pod.name}: {pod.disrupted or pod.message or pod.code}"
         self._known = there
@@ -168,6 +170,10 @@ class Driver:
             if pod.running:
                 self._started.setdefault(pod.uid, pod.restarts)
         self.run.restarted |= {pod.name for pod in now.pods if pod.restarts > self._started.get(pod.uid, pod.restarts)}
+
+    @property
+    def _has_stopped_kubelet(self) -> bool:
+        return any(each.fault.kind is Kind.KUBELET for each in self.run.strikes)
 
     def _note_taken(self, pod: Pod) -> None:
         """Count whom else a pod of a higher priority takes, while it is there, to the fault that has brought it."""
