@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import Callable
@@ -39,6 +40,8 @@ _FIRST_RETRY, _LONGEST_RETRY = 0.5, 10.0
 _LONGEST_PASS = 120.0
 # Most of a look is waiting for answers, and the more so the later the event loop is.
 _MOST_AT_ONCE = 32
+# Garbage is collected rarely: what jobs leave behind in circles would stay until there is a quarter more of everything.
+_CLEAN_SECONDS = 60.0
 
 
 class Loop:
@@ -62,6 +65,7 @@ class Loop:
         self._news, self._doubts = News(), Doubts()
         self.lists = lists
         self._asked: dict[Key, float] = {}
+        self._cleaned = time.monotonic()
         self._wake = asyncio.Event()
         self._sleeps_until = 0.0
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -207,6 +211,9 @@ class Loop:
         self._recorder.forget(self._books[key][0] if key in self._books else "")
         for known in (self._books, self._failures, self._asked):
             known.pop(key, None)
+        if time.monotonic() - self._cleaned > _CLEAN_SECONDS:
+            gc.collect()
+            self._cleaned = time.monotonic()
 
 
 def _version(job: OmniLearnJob) -> tuple[str | None, int | None]:
