@@ -166,11 +166,9 @@ def _progress(view: JobView, now: datetime) -> dict[str, Any]:
     if view.outcome is not None and view.outcome.complete:
         # The last steps come with the end, not with a report.
         done = view.outcome.done.values()
-        last, rounds = (
-            max((each.steps for each in done), default=view.step),
-            max((each.round for each in done), default=0),
-        )
-        found |= {"step": last, "rounds": max(rounds, view.rounds), "progress_percent": 100}
+        last = max((each.steps for each in done), default=view.step)
+        rounds = max((each.round for each in done), default=view.rounds)
+        found |= {"step": last, "rounds": rounds, "progress_percent": 100}
     if view.choice is not None:
         found["strategy"] = view.choice
     if view.decisions:

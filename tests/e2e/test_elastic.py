@@ -211,6 +211,15 @@ def test_a_job_whose_only_node_is_drained_waits_and_resumes_from_its_last_checkp
     assert any("EvictionByEvictionAPI" in each for each in told)
 
 
+def test_a_job_that_has_lost_everybody_without_a_word_resumes_from_its_last_checkpoint(running: Kube) -> None:
+    step = running.status(JOB)["step"]
+    running.run("delete", "pods", "--selector", f"omnilearn.dev/job={JOB}", "--grace-period=0", "--force")
+    running.until("it waits", lambda: running.members(JOB) == 0, 60)
+    running.until("three train", lambda: running.members(JOB) == 3, 180)
+    assert running.status(JOB)["step"] > step / 2
+    assert running.status(JOB)["workers"]["failures"] == 0
+
+
 def test_a_deadline_that_is_shortened_ends_the_job(running: Kube) -> None:
     changed(running, activeDeadlineSeconds=5)
     running.until("failed", lambda: running.condition(JOB, "Failed").get("status") == "True", 15)

@@ -218,6 +218,17 @@ def test_a_status_that_was_not_taken_is_not_tried_again_within_a_second() -> Non
     assert (book.unsure, book.written) == (True, NOW)
 
 
+def test_pods_that_tell_how_a_job_ended_go_only_when_that_is_written() -> None:
+    ended, view = pod(running=False, ended=Ended(0, at=NOW)), view_of([member()], outcome=completed("job-a-0"))
+    decision = look(job_of(1, cleanPods="All"), ended, view=view)
+    assert [each.name for each in decision.delete] == [ended.name]
+    sound, broken = MemoryApi(), MemoryApi()
+    broken.answers["status", "OmniLearnJob"] = ApiError(500, "InternalError", "no")
+    for api in (sound, broken):
+        perform(decision, api, replicas=1, cleanPods="All")
+    assert (sound.did("delete", "Pod"), broken.did("delete", "Pod")) == ([ended.name], [])
+
+
 # Gradients
 
 

@@ -23,6 +23,7 @@ from .watching import Eyes, UnreachableError
 _LOOK_SECONDS = 0.25
 _START_SECONDS, _STRIKE_SECONDS, _END_SECONDS = 240.0, 240.0, 180.0
 _OUTAGE_SECONDS = 60.0
+_KUBELET_SECONDS = 30.0
 _UNBOUNDED = 10**9
 # How much further than the epoch that is being trained the last one is: whoever is slow to look must see it in time.
 _EPOCHS_MORE = 3
@@ -160,7 +161,7 @@ class Driver:
             ended += [pod for pod in now.pods if pod.over]
             for pod in ended:
                 self._note_taken(pod)
-                if pod.uid not in self._started and self._has_stopped_kubelet:
+                if pod.uid not in self._started and self._has_stopped_kubelet(now.at):
                     continue  # what a kubelet had begun when it was killed, it may give up
                 if pod.uid not in self.run.hit and pod.uid not in self.run.strays:
                     self.run.strays[pod.uid] = f"{pod.name}: {pod.disrupted or pod.message or pod.code}"
@@ -171,9 +172,9 @@ class Driver:
                 self._started.setdefault(pod.uid, pod.restarts)
         self.run.restarted |= {pod.name for pod in now.pods if pod.restarts > self._started.get(pod.uid, pod.restarts)}
 
-    @property
-    def _has_stopped_kubelet(self) -> bool:
-        return any(each.fault.kind is Kind.KUBELET for each in self.run.strikes)
+    def _has_stopped_kubelet(self, now: float) -> bool:
+        lately = [each for each in self.run.strikes if now - each.at < _KUBELET_SECONDS]
+        return any(each.fault.kind is Kind.KUBELET for each in lately)
 
     def _note_taken(self, pod: Pod) -> None:
         """Count whom else a pod of a higher priority takes, while it is there, to the fault that has brought it."""
