@@ -21,6 +21,7 @@ from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, w
 
 from faulty_watches import Watching, forward
 from kube_login import Login, login_of
+from omnilearn_core.listening import stop_listening
 
 Made = TypeVar("Made")
 
@@ -105,6 +106,7 @@ class FaultyApi:
         self.seen = Seen()
         self.port = 0
         self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
         self._upstream: ClientSession | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="faulty-api", daemon=True)
@@ -158,13 +160,15 @@ class FaultyApi:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
-        self.port = int(self._runner.addresses[0][1])
+        assert self._runner.server is not None
+        self._server = await self._loop.create_server(self._runner.server, "127.0.0.1", self.port)
+        self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def _close(self) -> None:
         runner, self._runner = self._runner, None
-        if runner is not None:
+        if runner is not None and self._server is not None:
             self.watching.cut += 1
+            await stop_listening(self._server)
             await runner.cleanup()
         if self._upstream is not None:
             await self._upstream.close()

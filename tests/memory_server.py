@@ -16,6 +16,7 @@ from faulty_api import Asked, asked_of
 from histories.clock import Clock
 from histories.store import Change, Store
 from omnilearn_core.api import names
+from omnilearn_core.listening import stop_listening
 from omnilearn_operator.api import ApiError, Manifest
 
 Made = TypeVar("Made")
@@ -45,6 +46,7 @@ class MemoryServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="memory-server", daemon=True)
         self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
 
     def do(self, act: Callable[[Store], Made]) -> Made:
         """Do something to the objects, as a user or a node would; return a copy of what comes of it."""
@@ -61,8 +63,7 @@ class MemoryServer:
 
     def stop(self) -> None:
         """End."""
-        assert self._runner is not None
-        self._wait(self._runner.cleanup())
+        self._wait(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_LIMIT_SECONDS)
         self._loop.close()
@@ -75,8 +76,15 @@ class MemoryServer:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.port = int(self._runner.addresses[0][1])
+        assert self._runner.server is not None
+        self._server = await self._loop.create_server(self._runner.server, "127.0.0.1", 0)
+        self.port = int(self._server.sockets[0].getsockname()[1])
+
+    async def _close(self) -> None:
+        assert self._runner is not None
+        assert self._server is not None
+        await stop_listening(self._server)
+        await self._runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         asked = asked_of(request.method, request.path, dict(request.query))

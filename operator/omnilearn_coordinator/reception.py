@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from omnilearn_core.listening import stop_listening
+
 from .refusals import Refusal, RefusedRequest, refuse
 
 # How long somebody may take to ask for something, and for TLS before that
@@ -123,7 +125,7 @@ class Reception:
     async def close(self) -> None:
         """Stop listening, and end what is open."""
         if self._listening is not None:
-            self._listening.close()
+            await stop_listening(self._listening)
         await self._runner.cleanup()
         # Whoever was accepted last is known, and a socket is closed, only some turns of the loop later.
         for _ in range(_LAST_TURNS):

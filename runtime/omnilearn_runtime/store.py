@@ -16,6 +16,8 @@ from datetime import timedelta
 
 from torch._C._distributed_c10d import Store
 
+from omnilearn_core.listening import stop_listening
+
 from .ledger import Interval
 from .tail import Handouts, Request
 from .wire import LENGTH, LONGEST, frame, receive
@@ -53,7 +55,7 @@ class StoreServer:
     async def _serve(self) -> None:
         server = await asyncio.start_server(self._talk, sock=self._listener, limit=LONGEST)
         await self._closing.wait()
-        server.close()
+        await stop_listening(server)
         # Whoever was accepted last is known, and a socket is closed, only some turns of the loop later.
         for _ in range(_LAST_TURNS):
             for writer in self._writers:
