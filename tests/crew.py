@@ -22,10 +22,12 @@ from omnilearn_coordinator.membership.actions import Happening
 from omnilearn_coordinator.service import Coordinator
 from omnilearn_coordinator.settings import JobSettings
 from omnilearn_core.api.messages import Plan
-from omnilearn_runtime import Session, faults
+from omnilearn_runtime import Session, buckets, faults
 from omnilearn_runtime.environment import Environment
 
 _LIMIT_SECONDS = 60.0
+# Even the small net of these tests has two, so that one can be on its way when somebody dies.
+_BUCKET_BYTES = 160
 
 
 class Killed(SystemExit):
@@ -82,6 +84,7 @@ class Crew:
         self._served.start()
         self._port = self._call(self.coordinator.start("127.0.0.1", 0))
         self._patch.setattr(faults, "_do", _do)
+        self._patch.setattr(buckets, "BUCKET_BYTES", min(_BUCKET_BYTES, buckets.BUCKET_BYTES))
         return self
 
     def __exit__(

@@ -29,7 +29,8 @@ class Bucket:
         self.indices = [index for index, _ in members]
         self.parameters = [parameter for _, parameter in members]
         self._sizes = [parameter.numel() for parameter in self.parameters]
-        self.sums = torch.zeros(sum(self._sizes), dtype=dtype, device=self.parameters[0].device)
+        self.size = sum(self._sizes)
+        self.sums = torch.zeros(self.size, dtype=dtype, device=self.parameters[0].device)
         self.views = self.views_of(self.sums)
         self.touched = [False] * len(self.parameters)
         self._spare: Tensor | None = None
@@ -51,18 +52,24 @@ class Bucket:
             torch.mul(gradient, weight, out=view) if gradient.dtype == view.dtype else view.copy_(gradient).mul_(weight)
             self.touched[place] = True
 
-    def copy(self, *, on_device: bool = False) -> Tensor:
-        """Return a copy of the sums, to be reduced: on the CPU, unless it can be reduced on the device."""
+    def copy(self, rider: Tensor | None = None, *, on_device: bool = False) -> Tensor:
+        """Return a copy of the sums, to be reduced: on the CPU, unless it can be reduced on the device.
+
+        Behind them is the rider, if there is one.
+        """
         self.zero_untouched()
         if self.sums.device.type != "cpu" and on_device:
             return self.sums.clone()
-        if self.sums.device.type != "cpu":
+        size = self.size + (0 if rider is None else len(rider))
+        buffer, self._spare = self._spare, None
+        if buffer is None or len(buffer) != size:
             # Pinned, so that the way back is fast, too. Written for mixed CPU and CUDA members; not run on CUDA yet.
-            staged = torch.empty(self.sums.shape, dtype=self.sums.dtype, device="cpu", pin_memory=True)
-            staged.copy_(self.sums)
-            return staged
-        spare, self._spare = self._spare, None
-        return self.sums.clone() if spare is None else spare.copy_(self.sums)
+            pinned = self.sums.device.type != "cpu"
+            buffer = torch.empty(size, dtype=self.sums.dtype, device="cpu", pin_memory=pinned)
+        buffer[: self.size].copy_(self.sums)
+        if rider is not None:
+            buffer[self.size :].copy_(rider)
+        return buffer
 
     def zero_untouched(self) -> None:
         """Let the sums of parameters without a gradient be zero, and not what an earlier step has left."""

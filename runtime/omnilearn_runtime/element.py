@@ -1,7 +1,8 @@
 """The control element: the last reduction of every round, by which all members decide the same.
 
 A vector of float64 that is summed over the members. Whatever only one member knows stands in a slot of its own, where
-all others put 0, so that a sum is also a way to gather. Pure: tensors in, numbers out.
+all others put 0, so that a sum is also a way to gather. It can ride in the last bucket of gradients, whose numbers may
+have fewer digits (`thin`). Pure: tensors in, numbers out.
 """
 
 from __future__ import annotations
@@ -116,3 +117,30 @@ def from_vector(vector: Tensor, part: Part, count: int) -> Whole:
         shares=tuple(int(share) for share in shares),
         touched=tuple(each > 0 for each in vector[_HEAD + 3 * count :].tolist()),
     )
+
+
+_DIGIT, _DIGITS = 2.0**12, 5
+MOST_RIDERS = 4096
+"""Members whose digits can be summed exactly in float32, which has 24 bits."""
+
+
+def thin(vector: Tensor, plain: int) -> Tensor:
+    """Return a vector as float32, so that sums of whole numbers stay exact; the last ``plain`` are small anyway.
+
+    A number becomes its fraction and its digits to the base 4096, each with its sign: all of that adds up by itself.
+    """
+    numbers, rest = vector[: len(vector) - plain], vector[len(vector) - plain :]
+    size = numbers.abs().clamp(max=_DIGIT**_DIGITS)
+    whole = size.floor()
+    columns = [size - whole]
+    for _ in range(_DIGITS):
+        columns.append(whole.remainder(_DIGIT))
+        whole = (whole / _DIGIT).floor()
+    return torch.cat([(torch.stack(columns) * numbers.sign()).flatten(), rest]).to(torch.float32)
+
+
+def thick(thinned: Tensor, plain: int) -> Tensor:
+    """Return the vector, or the sum of vectors, that was made thin."""
+    numbers, rest = thinned[: len(thinned) - plain], thinned[len(thinned) - plain :]
+    worth = torch.tensor([1.0, *(_DIGIT**place for place in range(_DIGITS))], dtype=torch.float64)
+    return torch.cat([worth @ numbers.to(torch.float64).view(_DIGITS + 1, -1), rest.to(torch.float64)])

@@ -17,6 +17,8 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 MODEL = "model"
 OPTIMIZER = "optimizer"
+_REDUCED = 2
+"""Another number for every change of what members send each other in a round."""
 
 
 class UnsuitableError(TypeError):
@@ -73,8 +75,11 @@ class Managed:
         ]
 
     def fingerprint(self) -> str:
-        """Return a digest of names, shapes and types: equal on all workers that run the same script."""
-        digest = hashlib.blake2b(digest_size=16)
+        """Return a digest of names, shapes and types: equal on all workers that run the same script.
+
+        And of how a round is reduced, so that a runtime that does it otherwise is refused before its first one.
+        """
+        digest = hashlib.blake2b(f"{_REDUCED};".encode(), digest_size=16)
         for name, parameter in self.named_parameters():
             digest.update(f"{name}:{tuple(parameter.shape)}:{parameter.dtype};".encode())
         for name, optimizer in self.optimizers.items():

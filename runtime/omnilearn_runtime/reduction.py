@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .buckets import Buckets
-from .element import Part, Whole, from_vector, to_vector
+from .buckets import Bucket, Buckets
+from .element import MOST_RIDERS, Part, Whole, from_vector, thick, thin, to_vector
 from .group import Group, Operation
 from .membership import Membership
 from .nccl import CudaOperation
@@ -14,12 +14,17 @@ from .waiting import Ending
 
 
 class Reduction:
-    """Begun while backward runs, ended by `finish`. If it is abandoned, its buffers are never used again."""
+    """Begun while backward runs, ended by `finish`. If it is abandoned, its buffers are never used again.
+
+    The control element rides in the last bucket, which is complete only at the end of backward anyway: where peers are
+    far or cores are few, an operation costs more than its bytes.
+    """
 
     def __init__(self, group: Group, membership: Membership, buckets: Buckets | None) -> None:
         self.group, self._membership = group, membership
         self._buckets = [] if buckets is None else buckets.buckets
-        self._copies: list[Tensor] = []
+        self._carrier = carrier_of(self._buckets, group)
+        self._buffers: list[Tensor] = []
         self._operations: list[Operation | CudaOperation] = []
         self._said: tuple[Part, Tensor] | None = None
         self._stale = False
@@ -27,15 +32,14 @@ class Reduction:
     @property
     def begun(self) -> bool:
         """True once a bucket is on its way."""
-        return bool(self._copies)
+        return bool(self._buffers)
 
     def fire(self, number: int) -> None:
         """Reduce a bucket, whose sums are final for this attempt; must be called in index order."""
-        if self._stale or number != len(self._copies):
+        bucket = self._buckets[number]
+        if self._stale or number != len(self._buffers) or bucket is self._carrier:
             return
-        copy = self._buckets[number].copy(on_device=self.group.on_device)
-        self._copies.append(copy)
-        self._begin(copy)
+        self._send(bucket.copy(on_device=self.group.on_device))
 
     def add(self, *tensors: Tensor) -> None:
         """Replace some more tensors by their sums, after the buckets."""
@@ -45,15 +49,21 @@ class Reduction:
 
     def fire_rest(self) -> None:
         """Reduce the buckets that backward has not reached."""
-        for number in range(len(self._copies), len(self._buckets)):
+        for number in range(len(self._buffers), len(self._buckets)):
             self.fire(number)
 
     def close(self, part: Part) -> None:
-        """Begin the last operation, the control element; nothing is waited for."""
+        """Begin the last operation, with the control element; nothing is waited for."""
         self.fire_rest()
         vector = to_vector(part, self.group.rank, self.group.names)
-        self._said = (part, vector)
-        self._begin(vector)
+        if self._carrier is None:
+            self._said = (part, vector)
+            self._begin(vector)
+            return
+        is_thin = self._carrier.sums.dtype is torch.float32
+        buffer = self._carrier.copy(thin(vector, len(part.touched)) if is_thin else vector)
+        self._said = (part, buffer[self._carrier.size :])
+        self._send(buffer)
 
     def finish(self) -> tuple[Ending, Whole | None]:
         """Wait for everything."""
@@ -61,22 +71,34 @@ class Reduction:
         if ending is not Ending.COMPLETE or self._said is None:
             return ending, None
         part, vector = self._said
-        return ending, from_vector(vector, part, self.group.size)
+        whole = thick(vector, len(part.touched)) if vector.dtype is torch.float32 else vector
+        return ending, from_vector(whole, part, self.group.size)
 
     def give(self, whole: Whole) -> bool:
         """Hand the mean gradients to the parameters; False if they are not finite, on all members alike."""
+        sums = [buffer[: bucket.size] for bucket, buffer in zip(self._buckets, self._buffers, strict=True)]
         # The sum of finite numbers is finite, short of an overflow that is as bad.
-        finite = all(bool(torch.isfinite(copy.sum())) for copy in self._copies)
-        for bucket, copy in zip(self._buckets, self._copies, strict=True):
-            bucket.give(copy, whole.weight, [whole.touched[index] for index in bucket.indices])
+        finite = all(bool(torch.isfinite(each.sum())) for each in sums)
+        for bucket, each in zip(self._buckets, sums, strict=True):
+            bucket.give(each, whole.weight, [whole.touched[index] for index in bucket.indices])
         return finite
 
     def recycle(self) -> None:
         """Give the buffers back; only after all operations have completed."""
-        for bucket, copy in zip(self._buckets, self._copies, strict=True):
-            bucket.recycle(copy)
+        for bucket, buffer in zip(self._buckets, self._buffers, strict=True):
+            bucket.recycle(buffer)
+
+    def _send(self, buffer: Tensor) -> None:
+        self._buffers.append(buffer)
+        self._begin(buffer)
 
     def _begin(self, tensor: Tensor) -> None:
         self._stale = self._stale or self._membership.is_superseded(self.group)
         if self.group.size > 1 and not self._stale:
             self._operations.append(self.group.all_reduce(tensor))
+
+
+def carrier_of(buckets: list[Bucket], group: Group) -> Bucket | None:
+    """Return the bucket in which the control element rides, if it can: the last one; the same on all members."""
+    suits = bool(buckets) and buckets[-1].sums.dtype in (torch.float32, torch.float64)
+    return buckets[-1] if suits and not group.on_device and group.size <= MOST_RIDERS else None

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnilearn_core.api.messages import Change, GenerationId, Plan
-from omnilearn_runtime.element import Kind, Part, Whole, from_vector, to_vector
+from omnilearn_runtime.element import Kind, Part, Whole, from_vector, thick, thin, to_vector
 from omnilearn_runtime.environment import BadEnvironmentError, read
 from omnilearn_runtime.faults import Faults, InjectedError, Point
 from omnilearn_runtime.feeding import Feeder
@@ -30,9 +30,13 @@ def plan(version: int, *shares: int) -> Plan:
 
 
 def together(*parts: Part) -> Whole:
-    vector = sum(to_vector(part, rank, NAMES[: len(parts)]) for rank, part in enumerate(parts))
-    assert isinstance(vector, torch.Tensor)
-    return from_vector(vector, parts[0], len(parts))
+    """Return what members see together; the same, however the element travels."""
+    plain = len(parts[0].touched)
+    vectors = [to_vector(part, rank, NAMES[: len(parts)]) for rank, part in enumerate(parts)]
+    whole = from_vector(torch.stack(vectors).sum(0), parts[0], len(parts))
+    thinned = torch.stack([thin(each, plain) for each in vectors]).sum(0)
+    assert from_vector(thick(thinned, plain), parts[0], len(parts)) == whole
+    return whole
 
 
 # The control element
