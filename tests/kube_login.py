@@ -19,6 +19,7 @@ class Login:
     server: str
     headers: dict[str, str]
     tls: ssl.SSLContext
+    has_certificate: bool = False
 
 
 def login_of(kubeconfig: Path) -> Login:
@@ -28,14 +29,15 @@ def login_of(kubeconfig: Path) -> Login:
     cluster = _named(whole, "clusters", context["cluster"])["cluster"]
     user = _named(whole, "users", context["user"])["user"]
     tls = ssl.create_default_context(cadata=_text(cluster, "certificate-authority", kubeconfig))
-    if "client-certificate-data" in user or "client-certificate" in user:
+    has_certificate = "client-certificate-data" in user or "client-certificate" in user
+    if has_certificate:
         with tempfile.TemporaryDirectory() as folder:
             chain, key = Path(folder, "chain"), Path(folder, "key")
             chain.write_text(_text(user, "client-certificate", kubeconfig))
             key.write_text(_text(user, "client-key", kubeconfig))
             tls.load_cert_chain(chain, key)
     headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
-    return Login(cluster["server"].rstrip("/"), headers, tls)
+    return Login(cluster["server"].rstrip("/"), headers, tls, has_certificate)
 
 
 def _named(whole: dict[str, Any], kind: str, name: str) -> dict[str, Any]:

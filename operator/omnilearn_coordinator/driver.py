@@ -29,7 +29,7 @@ from .crowd import Crowd, report_seconds
 from .membership import events
 from .membership.actions import Action, Adopt, Assign, Disconnect, Happening, Kind, Refuse, Release
 from .membership.generation import Generation
-from .probe import Probe
+from .probe import Probe, known_by
 from .settings import JobSettings
 
 logger = logging.getLogger(__name__)
@@ -152,11 +152,11 @@ class Driver:
         late = 0.0 if self._looked is None else now - self._looked - self._pause
         if late > _HELD_UP_SECONDS:
             self.state = membership.observe(self.state, events.HeldUp(late), now)
+        self._choose(now)
         self.state, actions = membership.act(self.state, now)
         for action in actions:
             self._do(action, now)
         self._plan(now)
-        self._choose(now)
         self._looked, self._pause = now, membership.next_look(self.state, now)
         return self._pause
 
@@ -235,8 +235,9 @@ class Driver:
         record = self.state.workers.get(worker)
         if record is None or record.connection != connection:
             return
-        if report.steps:
-            self.measured[worker] = report
+        known = known_by(report, self.measured.get(worker))
+        if known is not None:
+            self.measured[worker] = known
         if report.memory_bound is None:
             self._memory_bounds.pop(worker, None)
         else:
@@ -273,7 +274,7 @@ class Driver:
         )
 
     def _choose(self, now: float) -> None:
-        """Have Auto choose, once enough was measured; the next look forms the generation in which it counts."""
+        """Have Auto choose, once enough was measured; what follows forms the generation in which it counts."""
         standing, plan = self.state.standing, self.control.plan
         if not self.state.is_choosing or standing is None or plan is None or self.state.newest is not standing:
             return

@@ -8,7 +8,7 @@ from statistics import median
 from omnilearn_core.api.messages import Plan, WorkerReport
 from omnilearn_core.api.strategy import Choice, StrategyType
 from omnilearn_core.control.shares import ImpossibleSplitError
-from omnilearn_core.simulate.choice import choose
+from omnilearn_core.simulate.choice import Chosen, choose
 from omnilearn_core.simulate.cluster import SimulatedWorker
 from omnilearn_core.simulate.strategies import Network, Question
 
@@ -19,6 +19,9 @@ from .settings import JobSettings
 # seconds after everybody has measured an exchange.
 _SETTLED_REPORTS = 3.0
 _LONGEST_SECONDS = 10.0
+
+# A gain like this needs no settled shares: they move the model's figures by less than what is beyond the least gain.
+_CLEAR_GAIN = 1.5
 
 # What a worker can claim is anything; the model needs numbers that it can divide by.
 _SHORTEST, _LONGEST = 1e-6, 1e6
@@ -43,6 +46,8 @@ class Probe:
     ) -> Choice | None:
         """Return what to go on with, if it is time to choose: there are others to exchange with, and all know how."""
         standing = (str(plan.generation), plan.version)
+        if standing[0] != self._plan[0]:
+            self._begun = None
         if standing != self._plan:
             self._plan, self._since = standing, now
         reports = [measured[name] for name in generation.names if name in measured]
@@ -52,24 +57,33 @@ class Probe:
         self._begun = now if self._begun is None else self._begun
         settled = all(each.plan_version == plan.version for each in known)
         settled = settled and now - self._since >= _SETTLED_REPORTS * report_seconds
-        if not settled and now - self._begun < _LONGEST_SECONDS:
+        chosen = chosen_by(self._settings, known)
+        if not settled and now - self._begun < _LONGEST_SECONDS and chosen.gain < _CLEAR_GAIN:
             return None
-        return choice_of(self._settings, known)
+        return Choice(type=StrategyType(chosen.strategy), interval=chosen.interval, why=chosen.why[:1024])
 
 
-def choice_of(settings: JobSettings, reports: Sequence[WorkerReport]) -> Choice:
+def known_by(report: WorkerReport, before: WorkerReport | None) -> WorkerReport | None:
+    """Return what is known of a worker by a report: if it has no steps, only how long an exchange takes is new."""
+    if report.steps or before is None or before.generation != report.generation or report.exchange_seconds is None:
+        return report if report.steps else before
+    times = {"exchange_seconds": report.exchange_seconds, "team_exchange_seconds": report.team_exchange_seconds}
+    return before.model_copy(update=times)
+
+
+def chosen_by(settings: JobSettings, reports: Sequence[WorkerReport]) -> Chosen:
     """Return what the model says of workers that have measured this."""
     try:
-        chosen = choose(question_of(settings, reports))
+        return choose(question_of(settings, reports))
     except ImpossibleSplitError as error:
-        return Choice(type=StrategyType.SYNCHRONOUS, why=f"{error}"[:1024])
-    return Choice(type=StrategyType(chosen.strategy), interval=chosen.interval, why=chosen.why[:1024])
+        return Chosen(StrategyType.SYNCHRONOUS, 1, 1.0, f"{error}")
 
 
 def question_of(settings: JobSettings, reports: Sequence[WorkerReport]) -> Question:
     """Return the model's question, with speeds and a network that are as measured."""
     exchange = _usual([each.exchange_seconds or 0.0 for each in reports])
-    exposed = median(each.reduce_seconds for each in reports)
+    # Whoever is last waits for nobody: what others have more in the first steps is waiting, which nothing would save.
+    exposed = min(each.reduce_seconds for each in reports)
     count = len(reports)
     return Question(
         global_batch=settings.global_batch,

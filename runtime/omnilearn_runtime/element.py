@@ -1,4 +1,4 @@
-"""The control element: the last reduction of every round, by which all members decide the same.
+"""The control element: in the last reduction of every round, by which all members decide the same.
 
 A vector of float64 that is summed over the members. Whatever only one member knows stands in a slot of its own, where
 all others put 0, so that a sum is also a way to gather. It can ride in the last bucket of gradients, whose numbers may
@@ -120,6 +120,9 @@ def from_vector(vector: Tensor, part: Part, count: int) -> Whole:
 
 
 _DIGIT, _DIGITS = 2.0**12, 5
+_LARGEST = 2.0**60 - 2.0**7
+"""The largest float64 that has so many digits."""
+
 MOST_RIDERS = 4096
 """Members whose digits can be summed exactly in float32, which has 24 bits."""
 
@@ -130,7 +133,7 @@ def thin(vector: Tensor, plain: int) -> Tensor:
     A number becomes its fraction and its digits to the base 4096, each with its sign: all of that adds up by itself.
     """
     numbers, rest = vector[: len(vector) - plain], vector[len(vector) - plain :]
-    size = numbers.abs().clamp(max=_DIGIT**_DIGITS)
+    size = numbers.abs().clamp(max=_LARGEST)
     whole = size.floor()
     columns = [size - whole]
     for _ in range(_DIGITS):
@@ -142,5 +145,9 @@ def thin(vector: Tensor, plain: int) -> Tensor:
 def thick(thinned: Tensor, plain: int) -> Tensor:
     """Return the vector, or the sum of vectors, that was made thin."""
     numbers, rest = thinned[: len(thinned) - plain], thinned[len(thinned) - plain :]
-    worth = torch.tensor([1.0, *(_DIGIT**place for place in range(_DIGITS))], dtype=torch.float64)
-    return torch.cat([worth @ numbers.to(torch.float64).view(_DIGITS + 1, -1), rest.to(torch.float64)])
+    fraction, *digits = numbers.to(torch.float64).view(_DIGITS + 1, -1)
+    total = torch.zeros_like(fraction)
+    # One after the other, and not as a product of matrices: all members must come to the same bits.
+    for digit in reversed(digits):
+        total = total * _DIGIT + digit
+    return torch.cat([total + fraction, rest.to(torch.float64)])

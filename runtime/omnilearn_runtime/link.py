@@ -25,7 +25,7 @@ from websockets.sync.connection import Connection
 from websockets.typing import Data
 
 from omnilearn_core.api.frames import TO_WORKER, to_frame
-from omnilearn_core.api.messages import LARGEST_MESSAGE, FromWorker, ToWorker
+from omnilearn_core.api.messages import LARGEST_MESSAGE, FromWorker, Release, ToWorker
 from omnilearn_core.api.names import worker_path
 
 from . import secure
@@ -39,6 +39,7 @@ _LONGEST_QUEUE = 1000
 _MOST_REFUSALS = 3
 _NO_JOB_SECONDS = 60.0
 _DEAD_NODE_MILLISECONDS = 20_000
+_LONGEST_WHY = 500
 
 # A coordinator that is frozen keeps its connections. Who hears nothing for so long asks, and leaves after as long
 # again: together longer than another operator needs to take over, so that it is there when this worker dials.
@@ -74,10 +75,11 @@ class Link:
         on_open: Callable[[], list[FromWorker]],
         on_message: Callable[[ToWorker], None],
         on_refused: Callable[[RefusedError], None],
+        leaves: Callable[[], bool] = lambda: False,
     ) -> None:
         self._url = f"{environment.coordinator}{worker_path(environment.job, environment.worker)}"
         self._environment = environment
-        self._on_open, self._on_message, self._on_refused = on_open, on_message, on_refused
+        self._on_open, self._on_message, self._on_refused, self._leaves = on_open, on_message, on_refused, leaves
         self._outbox: queue.SimpleQueue[FromWorker | None] = queue.SimpleQueue()
         self._connection: Connection | None = None
         self._closing = threading.Event()
@@ -139,8 +141,7 @@ class Link:
                     if self._serve(connection):
                         back_off = _FIRST_BACK_OFF
             except InvalidStatus as error:
-                if patience.ends_with(error.response.status_code):
-                    self._on_refused(RefusedError(_sentence(error)))
+                if self._gives_up(error, patience):
                     return
             except ssl.SSLCertVerificationError as error:
                 self._warn_once(
@@ -156,6 +157,18 @@ class Link:
             # Everybody comes back at once after a restart: spread them a little.
             self._closing.wait(back_off * random.uniform(0.5, 1.0))  # noqa: S311 - not for secrets
             back_off = min(2 * back_off, _LONGEST_BACK_OFF)
+
+    def _gives_up(self, error: InvalidStatus, patience: _Patience) -> bool:
+        """Take a refusal in; tell whether it is the end of this link."""
+        status, sentence = error.response.status_code, _sentence(error)
+        if status == 404 and self._leaves() and b'"sentence"' in (error.response.body or b""):
+            # The job was deleted, and this worker with it: nobody is left who could let it go.
+            self._on_message(Release(why=sentence[:_LONGEST_WHY]))
+            return True
+        ends = patience.ends_with(status)
+        if ends:
+            self._on_refused(RefusedError(sentence))
+        return ends
 
     def _warn_once(self, sentence: str) -> None:
         """Warn, but not at every attempt until there is a connection again."""

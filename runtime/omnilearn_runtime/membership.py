@@ -53,7 +53,7 @@ class Membership(Generations):
     ) -> None:
         super().__init__(environment.worker)
         self._environment, self._describe, self._faults, self._store = environment, describe, faults, store
-        self._link = Link(environment, self._opening, self._hear, self._refuse)
+        self._link = Link(environment, self._opening, self._hear, self._refuse, lambda: self.deadline is not None)
         self._joined = False
         self._broken: Broken | None = None
         self._done: Done | None = None

@@ -30,6 +30,7 @@ class Exchange(NamedTuple):
 
     seconds: float
     team_seconds: float
+    generation: GenerationId
 
 
 class Prober:
@@ -39,7 +40,12 @@ class Prober:
         self._membership, self._clock = membership, clock
         self._generation: GenerationId | None = None
         self._steps = 0
-        self.measured: Exchange | None = None
+        self._shortest: Exchange | None = None
+
+    @property
+    def measured(self) -> Exchange | None:
+        """The shortest times, once all have been taken: one alone may be that of somebody who was late."""
+        return self._shortest if self._steps >= _FIRST + _TIMES - 1 else None
 
     def committed(self, kind: Kind, group: Group, buckets: Buckets, watch: Stopwatch) -> None:
         """Measure after a round, if it is time to, on all members alike."""
@@ -52,7 +58,7 @@ class Prober:
         if kind is not Kind.STEP or welcome is None or welcome.strategy.type is not StrategyType.AUTO:
             return False
         if group.id != self._generation:
-            self._generation, self._steps, self.measured = group.id, 0, None
+            self._generation, self._steps, self._shortest = group.id, 0, None
         self._steps += 1
         wanted = group.assignment.choice is None and group.size > 1
         return wanted and _FIRST <= self._steps < _FIRST + _TIMES
@@ -66,9 +72,9 @@ class Prober:
         inside = self._time(group.team, buckets) if group.team is not None and apart else seconds
         if inside is None:
             return
-        before = self.measured or Exchange(seconds, inside)
+        before = self._shortest or Exchange(seconds, inside, group.id)
         # The shortest is the network's; what is more was somebody's who was late.
-        self.measured = Exchange(min(before.seconds, seconds), min(before.team_seconds, inside))
+        self._shortest = Exchange(min(before.seconds, seconds), min(before.team_seconds, inside), group.id)
 
     def _time(self, group: Group, buckets: Buckets) -> float | None:
         """Return how long a sum of all buckets takes, once everybody is there."""

@@ -1,4 +1,7 @@
-"""One attempt to reduce a round in one generation: buckets in index order, statistics, the control element last."""
+"""One attempt to reduce a round in one generation: buckets in index order, statistics, and the control element last.
+
+Where it can, the control element takes the last bucket along.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ class Reduction:
         self._send(bucket.copy(on_device=self.group.on_device))
 
     def add(self, *tensors: Tensor) -> None:
-        """Replace some more tensors by their sums, after the buckets."""
+        """Replace some more tensors by their sums, after all buckets but the one with the control element."""
         self.fire_rest()
         for tensor in tensors:
             self._begin(tensor)

@@ -38,7 +38,7 @@ class Reporter:
         self._windows = Windows()
         self._progress = Progress()
         self._plan, self._share = 0, 0
-        self._stop = threading.Event()
+        self._stop, self._woken = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._report_for_ever, name="omnilearn-report", daemon=True)
         self.total_samples: int | None = None
         self.memory_bound: int | None = None
@@ -50,6 +50,7 @@ class Reporter:
         self.exchange: Exchange | None = None
         """What an exchange takes, while Auto wants to know it."""
 
+        self._told: Exchange | None = None
         self._delays = Delays()
         self.logged: dict[str, float] = {}
 
@@ -60,6 +61,7 @@ class Reporter:
     def stop(self) -> None:
         """Report no more."""
         self._stop.set()
+        self._woken.set()
 
     def committed(self, round_: Committed) -> None:
         """Note a committed round; only undisturbed steps that began with just the share say something about it."""
@@ -68,6 +70,9 @@ class Reporter:
             self._delays.add(round_.delay)
         if round_.kind is Kind.STEP and round_.as_planned and not round_.disturbed:
             self._windows.add(round_.plan, round_.share, round_.lap, round_.loss, round_.beyond, round_.steps)
+        if self.exchange is not None and self.exchange is not self._told:
+            # Auto waits for it, at a pace that it may be about to change.
+            self._woken.set()
 
     def _report_for_ever(self) -> None:
         while self._rest():
@@ -83,14 +88,18 @@ class Reporter:
         """Wait until the next report is due; a shorter pause counts as soon as it is told. False at the end."""
         began = time.monotonic()
         while (left := began + self._membership.report_seconds - time.monotonic()) > 0:
-            if self._stop.wait(min(left, _LONGEST_REST_SECONDS)):
-                return False
+            if self._woken.wait(min(left, _LONGEST_REST_SECONDS)):
+                break
+        self._woken.clear()
         return not self._stop.is_set()
 
     def report(self, generation: GenerationId) -> WorkerReport:
         """Return what there is to say now."""
         window, progress = self._windows.take(_FEWEST_STEPS), self._progress
         self.cpu_quota = self._quota()
+        exchange = self._told = self.exchange
+        if exchange is not None and exchange.generation != generation:
+            exchange = None
         staleness, most_stale = (None, 0) if window is None else self._delays.take()
         empty = {"steps": 0, "plan_version": self._plan, "share": self._share}
         return WorkerReport(
@@ -107,8 +116,8 @@ class Reporter:
             local_steps=self.local_steps,
             staleness=staleness,
             most_stale=most_stale,
-            exchange_seconds=None if self.exchange is None else self.exchange.seconds,
-            team_exchange_seconds=None if self.exchange is None else self.exchange.team_seconds,
+            exchange_seconds=None if exchange is None else exchange.seconds,
+            team_exchange_seconds=None if exchange is None else exchange.team_seconds,
             skipped=progress.skipped,
             logged={name: value for name, value in self.logged.items() if math.isfinite(value)},
             **(empty if window is None else _measured(window)),

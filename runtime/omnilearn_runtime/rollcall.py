@@ -115,7 +115,7 @@ def _check_models(records: Sequence[Record], names: Sequence[str], source: int, 
     if odd and (starting or rank in odd):
         raise UnlikeError(
             f"the model or optimizer of {names[odd[0]]} is not that of {names[source]}: names, shapes and types must "
-            "be the same on all workers, and so must the version of omnilearn_runtime; build the model from constants, "
-            "not from a worker's name or a random number",
+            "be the same on all workers, and omnilearn_runtime must be of a version that speaks alike; build "
+            "the model from constants, not from a worker's name or a random number",
             everywhere=starting,
         )

@@ -286,8 +286,8 @@ class Session:
     def _committed(self, round_: Committed) -> None:
         """Do what follows a commit; the engine calls this."""
         self._trace.committed(round_, self._rounds.learner)
-        self._reporter.committed(round_)
         self._reporter.exchange = self._rounds.prober.measured
+        self._reporter.committed(round_)
         self._reporter.local_steps = self._rounds.learner.last_local_steps
         self._reporter.logged.update(self._rounds.learner.figures)
         self._threads.follow(self._reporter.cpu_quota)

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from cluster import Cluster, FailedError
 
+from .reading import Reader, login_to
+
 Manifest = dict[str, Any]
 Found = TypeVar("Found")
 
@@ -21,6 +23,8 @@ class Kube:
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self.cluster, self.namespace = cluster, namespace
+        login = login_to(cluster.kubeconfig)
+        self._reader = None if login is None else Reader(login, namespace)
 
     def run(self, *words: str, given: str | None = None, seconds: float = 60) -> str:
         """Run kubectl in the namespace."""
@@ -40,11 +44,15 @@ class Kube:
 
     def get(self, kind: str, name: str) -> Manifest | None:
         """Return an object; None if it is not there."""
+        if self._reader is not None and self._reader.knows(kind):
+            return self._reader.get(kind, name)
         found = self.run("get", kind, name, "--ignore-not-found", "--output", "json")
         return json.loads(found) if found.strip() else None
 
     def every(self, kind: str, selector: str = "") -> list[Manifest]:
         """Return objects."""
+        if self._reader is not None and self._reader.knows(kind):
+            return self._reader.every(kind, selector)
         words = ("--selector", selector) if selector else ()
         items: list[Manifest] = json.loads(self.run("get", kind, *words, "--output", "json"))["items"]
         return items

@@ -33,7 +33,7 @@ def uids(kube: Kube) -> dict[str, str]:
 
 def resized(cpu: str) -> Manifest:
     """Return the change of a pod's CPU limit."""
-    resources = {"limits": {"cpu": cpu}, "requests": {"cpu": cpu}}
+    resources = {"limits": {"cpu": cpu}}
     return {"spec": {"containers": [{"name": "trainer", "resources": resources}]}}
 
 

@@ -11,7 +11,8 @@ from .jobs import Manifest, group, job
 from .kube import Kube
 from .storage import make_claim
 
-JOB = "digits"
+# A name of its own: a drain looks for it on the whole node.
+JOB = "elastic"
 # Where the workers of a group wait for Kueue, if there is one
 QUEUE = {"kueue.x-k8s.io/queue-name": "spare"}
 
@@ -20,8 +21,8 @@ QUEUE = {"kueue.x-k8s.io/queue-name": "spare"}
 def running(shared_kube: Kube) -> Kube:
     """A job of three unlike workers that trains for long and saves often."""
     claim = make_claim(shared_kube)
-    big = group("a", "500m", EPOCHS="4000")
-    small = group("b", "250m", replicas=2, EPOCHS="4000")
+    big = group("a", "700m", EPOCHS="4000")
+    small = group("b", "300m", replicas=2, EPOCHS="4000")
     for each in (big, small):
         each["template"]["spec"]["terminationGracePeriodSeconds"] = 10
     big["template"]["metadata"] = {"labels": QUEUE}
@@ -60,16 +61,16 @@ def test_the_label_of_a_queue_is_that_of_the_pods_of_its_group(running: Kube) ->
         pod["metadata"]["labels"]["omnilearn.dev/worker"]: QUEUE.items() <= pod["metadata"]["labels"].items()
         for pod in running.pods(JOB)
     }
-    assert queues == {"digits-a-0": True, "digits-b-0": False, "digits-b-1": False}
+    assert queues == {"elastic-a-0": True, "elastic-b-0": False, "elastic-b-1": False}
 
 
 def test_scaling_down_lets_a_slow_worker_go_and_an_autoscaler_brings_it_back(running: Kube) -> None:
     # Who is slow is known when the shares have followed the speeds.
-    running.until("the largest has more", lambda: shares(running).get("digits-a-0", 0) > 100, 60)
+    running.until("the largest has more", lambda: shares(running).get("elastic-a-0", 0) > 100, 60)
     before = running.status(JOB)
     running.run("scale", "olj", JOB, "--replicas=2")
     running.until("two train", lambda: running.members(JOB) == 2, 60)
-    assert "digits-a-0" in workers(running)
+    assert "elastic-a-0" in workers(running)
     assert len(workers(running)) == 2
     running.apply(autoscaler(3, 3))
     running.until("three train", lambda: running.members(JOB) == 3, 120)
@@ -104,7 +105,7 @@ def test_another_law_and_other_bounds_take_effect_while_the_job_trains(running: 
     changed(running, batch={"law": "Uniform"})
     running.until("all have the same share", lambda: len(shares(running)) == 3 and spread(running) <= 1, 60)
     changed(running, batch={"law": "Affine"})
-    running.until("the largest has more", lambda: shares(running).get("digits-a-0", 0) > 100, 60)
+    running.until("the largest has more", lambda: shares(running).get("elastic-a-0", 0) > 100, 60)
     changed(running, batch={"minPerWorker": 80})
     running.until("the others have as much", lambda: len(shares(running)) == 3 and least(running) >= 80, 60)
     changed(running, batch={"minPerWorker": 1})
@@ -129,14 +130,14 @@ def uids(kube: Kube) -> dict[str, str]:
 
 def test_a_changed_template_replaces_the_pods_of_its_group_and_no_others(running: Kube) -> None:
     before = uids(running)
-    (old,) = (name for name in before if name.startswith("digits-a"))
+    (old,) = (name for name in before if name.startswith("elastic-a"))
     path = "/spec/workers/0/template/spec/containers/0/env/-"
     patch = [{"op": "add", "path": path, "value": {"name": "COLOUR", "value": "blue"}}]
     running.run("patch", "olj", JOB, "--type=json", "--patch", json.dumps(patch))
-    running.until("it is replaced", lambda: old not in uids(running) and "digits-a-0" in workers(running), 60)
+    running.until("it is replaced", lambda: old not in uids(running) and "elastic-a-0" in workers(running), 60)
     running.until("three train", lambda: running.members(JOB) == 3, 120)
     kept = {name: uid for name, uid in uids(running).items() if name in before}
-    assert kept == {name: uid for name, uid in before.items() if not name.startswith("digits-a")}
+    assert kept == {name: uid for name, uid in before.items() if not name.startswith("elastic-a")}
     assert running.status(JOB)["workers"]["preemptions"] == 0
 
 
@@ -155,7 +156,7 @@ def test_a_worker_whose_node_is_not_ready_and_who_is_silent_is_replaced(running:
     kubelet = node.component("kubelet")
     if not kubelet:
         pytest.skip("only where this machine is the node can its kubelet be frozen")
-    pod = next(pod for pod in running.pods(JOB) if not _over(pod) and pod["metadata"]["name"].startswith("digits-b"))
+    pod = next(pod for pod in running.pods(JOB) if not _over(pod) and pod["metadata"]["name"].startswith("elastic-b"))
     name, before = pod["metadata"]["name"], running.status(JOB)["workers"]["preemptions"]
     # What the control plane does after a minute, and the kubelet would undo
     patch = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
@@ -186,7 +187,7 @@ def test_a_suspended_job_keeps_its_progress_and_goes_on_with_other_numbers(runni
     running.until("two train", lambda: running.members(JOB) == 2, 120)
     running.until("it has gone on", has_gone_on, 60)
     assert min(steps) >= step  # a job that begins anew counts from nothing
-    assert workers(running) == {"digits-a-0", "digits-b-0"}
+    assert workers(running) == {"elastic-a-0", "elastic-b-0"}
     numbers(running, small=2)
     running.until("three train", lambda: running.members(JOB) == 3, 120)
 

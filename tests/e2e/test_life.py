@@ -74,7 +74,8 @@ def test_a_job_goes_when_its_time_after_the_end_is_over(kube: Kube) -> None:
 def test_a_worker_out_of_memory_comes_back_with_a_smaller_bound(kube: Kube) -> None:
     made = group("a", "500m", replicas=2, EPOCHS="4000")
     trainer = made["template"]["spec"]["containers"][0]
-    trainer |= {"command": ["python", "-c", _GREEDY], "resources": {"limits": {"cpu": "500m", "memory": "1500Mi"}}}
+    trainer["command"] = ["python", "-c", _GREEDY]
+    trainer["resources"]["limits"]["memory"] = "1500Mi"
     kube.apply(job("greedy", made))
     kube.until("it is told", lambda: any(reason == "WorkerOutOfMemory" for reason, _ in kube.events("greedy")), 180)
     kube.until("both train", lambda: kube.members("greedy") == 2, 120)

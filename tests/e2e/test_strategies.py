@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from .jobs import REQUESTS
 from .kube import Kube
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "strategies").glob("*.yaml"))
 # Auto needs some seconds until it has chosen.
 _EPOCHS = dict.fromkeys((file.stem for file in EXAMPLES), 3) | {"auto": 18}
-
-
-# All of them have room beside each other: small workers wait for their own limits most of the time.
-_REQUESTS = {"cpu": "20m", "memory": "256Mi"}
 
 
 def shortened(file: Path) -> dict[str, Any]:
@@ -27,7 +24,7 @@ def shortened(file: Path) -> dict[str, Any]:
         for container in group["template"]["spec"]["containers"]:
             kept = [each for each in container.get("env", []) if each["name"] != "EPOCHS"]
             container["env"] = [*kept, {"name": "EPOCHS", "value": str(_EPOCHS[file.stem])}]
-            container["resources"]["requests"] = _REQUESTS
+            container["resources"]["requests"] = REQUESTS
     return job
 
 

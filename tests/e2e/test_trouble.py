@@ -39,7 +39,8 @@ def _warned(reason: str) -> Callable[[Kube, str], datetime]:
 
 def _large(name: str) -> Manifest:
     made = tiny(name)
-    made["spec"]["workers"][0]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "1000"
+    resources = made["spec"]["workers"][0]["template"]["spec"]["containers"][0]["resources"]
+    resources["limits"]["cpu"] = resources["requests"]["cpu"] = "1000"
     return made
 
 

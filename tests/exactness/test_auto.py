@@ -57,7 +57,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]:
         def measure(self: probing.Prober, group: Group, buckets: Buckets) -> None:
             # As it is, and then as it would be on another network.
             measured(self, group, buckets)
-            self.measured = probing.Exchange(seconds, inside)
+            self._shortest = probing.Exchange(seconds, inside, group.id)
 
         def question(settings: JobSettings, reports: Sequence[WorkerReport]) -> Question:
             # Of what else was measured, nothing is that of such a network.

@@ -12,7 +12,7 @@ from omnilearn_coordinator import probe
 from omnilearn_coordinator.membership import events
 from omnilearn_coordinator.membership.actions import Happening, Kind
 from omnilearn_coordinator.membership.generation import Generation
-from omnilearn_coordinator.probe import Probe, choice_of, question_of
+from omnilearn_coordinator.probe import Probe, chosen_by, known_by, question_of
 from omnilearn_coordinator.settings import GroupSettings, JobSettings
 from omnilearn_core.api.messages import (
     Assignment,
@@ -89,11 +89,11 @@ def test_whatever_workers_claim_something_is_chosen() -> None:
         for compute in (0.0, 1e9):
             for share in (0, 32):
                 said = reports(exchange=exchange, compute_seconds=compute, share=share)
-                assert choice_of(AUTO, [*said.values()]).why
+                assert chosen_by(AUTO, [*said.values()]).why
 
 
 def test_bounds_that_cannot_be_kept_leave_it_at_synchronous() -> None:
-    assert choice_of(replace(AUTO, max_per_worker=1), [*reports().values()]).type is StrategyType.SYNCHRONOUS
+    assert chosen_by(replace(AUTO, max_per_worker=1), [*reports().values()]).strategy == "Synchronous"
 
 
 @pytest.mark.parametrize("never", [StrategyType.AUTO, StrategyType.ASYNCHRONOUS])
@@ -112,24 +112,34 @@ def test_a_choice_has_all_options() -> None:
 # When it is asked
 
 
+# An exchange that is worth something else, and one for which that is clear at first sight
+WORTH = {"exchange": 0.04, "reduce_seconds": 0.04}
+CLEAR = {"exchange": 0.3, "reduce_seconds": 0.3}
+
+
 def test_it_is_asked_when_the_shares_have_stood_for_a_while() -> None:
     each = Probe(AUTO)
-    assert each.look(GENERATION, PLAN, reports(), 100.0) is None
-    assert each.look(GENERATION, PLAN, reports(), 102.0) is None
+    assert each.look(GENERATION, PLAN, reports(**WORTH), 100.0) is None
+    assert each.look(GENERATION, PLAN, reports(**WORTH), 102.0) is None
     moved = PLAN.model_copy(update={"version": 2})
-    assert each.look(GENERATION, moved, reports(), 103.5) is None
-    assert each.look(GENERATION, moved, reports(plan_version=2), 105.0) is None
-    found = each.look(GENERATION, moved, reports(plan_version=2), 107.0)
+    assert each.look(GENERATION, moved, reports(**WORTH), 103.5) is None
+    assert each.look(GENERATION, moved, reports(plan_version=2, **WORTH), 105.0) is None
+    found = each.look(GENERATION, moved, reports(plan_version=2, **WORTH), 107.0)
     assert found is not None
     assert found.type is StrategyType.LOCAL_SGD
+
+
+def test_a_gain_that_is_clear_at_first_sight_waits_for_no_shares() -> None:
+    found = Probe(AUTO).look(GENERATION, PLAN, reports(**CLEAR), 100.0)
+    assert found is not None and found.type is StrategyType.LOCAL_SGD  # noqa: PT018
 
 
 def test_shares_that_never_rest_are_not_waited_for_for_ever() -> None:
     each = Probe(AUTO)
     for at in range(9):
         moving = PLAN.model_copy(update={"version": at + 1})
-        assert each.look(GENERATION, moving, reports(), 100.0 + at) is None
-    assert each.look(GENERATION, PLAN, reports(), 111.0) is not None
+        assert each.look(GENERATION, moving, reports(**WORTH), 100.0 + at) is None
+    assert each.look(GENERATION, PLAN, reports(**WORTH), 111.0) is not None
 
 
 @pytest.mark.parametrize(
@@ -149,6 +159,15 @@ def test_it_is_not_asked_before_all_of_several_members_have_measured(
     each = Probe(AUTO)
     assert each.look(generation, PLAN, said, 100.0) is None
     assert each.look(generation, PLAN, said, 200.0) is None
+
+
+def test_an_exchange_that_is_told_without_steps_is_added_to_those_that_were() -> None:
+    before, after = report(exchange=None), report(exchange=0.2, steps=0, compute_seconds=0.0)
+    known = known_by(after, before)
+    assert known is not None
+    assert (known.exchange_seconds, known.steps, known.compute_seconds) == (0.2, 5, 0.1)
+    elsewhere = before.model_copy(update={"generation": GenerationId(number=2, nonce="n")})
+    assert (known_by(after, None), known_by(after, elsewhere)) == (None, elsewhere)
 
 
 # What becomes of it

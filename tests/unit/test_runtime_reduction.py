@@ -96,6 +96,12 @@ def test_whole_numbers_travel_thin_without_any_loss(said: list[int]) -> None:
     assert float(thick(thinned, 0)) == float(sum(said)) or abs(sum(said)) > 2**53
 
 
+@pytest.mark.parametrize("huge", [2.0**60, 1e300, -(2.0**60), -1e300])
+def test_what_is_too_large_stays_large(huge: float) -> None:
+    found = float(thick(thin(torch.tensor([huge], dtype=torch.float64), 0), 0))
+    assert found == pytest.approx(2.0**60 if huge > 0 else -(2.0**60))
+
+
 def test_as_many_members_as_may_ride_add_up_exactly() -> None:
     most = torch.tensor([2.0**24 - 1], dtype=torch.float64)
     assert float(thick(thin(most, 0) * MOST_RIDERS, 0)) == float(most) * MOST_RIDERS
