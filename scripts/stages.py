@@ -8,30 +8,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import IO
 
 
-def _started(stage: str, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["make", "--no-print-directory", f"stage-{stage}"], stdout=output, stderr=output)
-
-
-def _together(stages: list[str], took: dict[str, float]) -> list[str]:
-    """Run some stages side by side; return those that failed."""
-    begun, failed = time.monotonic(), []
+def side_by_side(commands: Mapping[str, Sequence[str]], env: Mapping[str, str] | None = None) -> dict[str, int]:
+    """Run commands side by side, each under its name; return their exit codes."""
+    codes: dict[str, int] = {}
     with ExitStack() as stack:
-        outputs = [None, *(stack.enter_context(tempfile.TemporaryFile()) for _ in stages[1:])]
-        running = [_started(stage, output) for stage, output in zip(stages, outputs, strict=True)]
-        for stage, output, process in zip(stages, outputs, running, strict=True):
-            print(f"\n=== {stage}", flush=True)
-            code = process.wait()
-            took[stage] = time.monotonic() - begun
+        outputs = [None, *(stack.enter_context(tempfile.TemporaryFile()) for _ in list(commands)[1:])]
+        running = [
+            subprocess.Popen(command, stdout=output, stderr=output, env=env)
+            for command, output in zip(commands.values(), outputs, strict=True)
+        ]
+        for name, output, process in zip(commands, outputs, running, strict=True):
+            print(f"\n=== {name}", flush=True)
+            codes[name] = process.wait()
             if output is not None:
                 output.seek(0)
                 print(output.read().decode(errors="replace"), flush=True)
-            if code:
-                failed.append(stage)
-    return failed
+    return codes
 
 
 def main(wanted: list[str]) -> int:
@@ -41,14 +37,17 @@ def main(wanted: list[str]) -> int:
         return 2
     begun, took = time.monotonic(), dict[str, float]()
     for stages in wanted:
-        failed = _together(stages.split("+"), took)
+        since = time.monotonic()
+        codes = side_by_side({each: ["make", "--no-print-directory", f"stage-{each}"] for each in stages.split("+")})
+        took[stages] = time.monotonic() - since
+        failed = [stage for stage, code in codes.items() if code]
         for stage in failed:
-            print(f"\n=== {stage} failed after {took[stage]:.1f} s", flush=True)
+            print(f"\n=== {stage} failed after {took[stages]:.1f} s", flush=True)
         if failed:
             return 1
     print("\n=== all stages passed")
     for stage, seconds in [*took.items(), ("together", time.monotonic() - begun)]:
-        print(f"  {stage:<12}{seconds:7.1f} s")
+        print(f"  {stage:<32}{seconds:7.1f} s")
     return 0
 
 

@@ -20,7 +20,7 @@ from .settings import JobSettings
 _SETTLED_REPORTS = 3.0
 _LONGEST_SECONDS = 10.0
 
-# A gain like this needs no settled shares: they move the model's figures by less than what is beyond the least gain.
+# A gain like this is taken without waiting for shares to settle: it is twice as far from nothing as the least one.
 _CLEAR_GAIN = 1.5
 
 # What a worker can claim is anything; the model needs numbers that it can divide by.
@@ -65,8 +65,10 @@ class Probe:
 
 def known_by(report: WorkerReport, before: WorkerReport | None) -> WorkerReport | None:
     """Return what is known of a worker by a report: if it has no steps, only how long an exchange takes is new."""
-    if report.steps or before is None or before.generation != report.generation or report.exchange_seconds is None:
-        return report if report.steps else before
+    if report.steps:
+        return report
+    if before is None or before.generation != report.generation or report.exchange_seconds is None:
+        return before
     times = {"exchange_seconds": report.exchange_seconds, "team_exchange_seconds": report.team_exchange_seconds}
     return before.model_copy(update=times)
 

@@ -161,7 +161,7 @@ class Link:
     def _gives_up(self, error: InvalidStatus, patience: _Patience) -> bool:
         """Take a refusal in; tell whether it is the end of this link."""
         status, sentence = error.response.status_code, _sentence(error)
-        if status == 404 and self._leaves() and b'"sentence"' in (error.response.body or b""):
+        if status == 404 and self._leaves() and _said(error) is not None:
             # The job was deleted, and this worker with it: nobody is left who could let it go.
             self._on_message(Release(why=sentence[:_LONGEST_WHY]))
             return True
@@ -237,9 +237,13 @@ def _notice_dead_node(connection: Connection) -> None:
 
 
 def _sentence(error: InvalidStatus) -> str:
-    status, body = error.response.status_code, error.response.body or b""
+    said = _said(error) or (error.response.body or b"").decode(errors="replace")[:200]
+    return f"the coordinator refused this worker ({error.response.status_code}): {said}"
+
+
+def _said(error: InvalidStatus) -> str | None:
+    """Return the coordinator's sentence; None if it was somebody else who answered."""
     try:
-        said = str(json.loads(body)["sentence"])
+        return str(json.loads(error.response.body or b"")["sentence"])
     except (ValueError, KeyError, TypeError):
-        said = body.decode(errors="replace")[:200]
-    return f"the coordinator refused this worker ({status}): {said}"
+        return None

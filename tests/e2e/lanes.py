@@ -6,13 +6,11 @@ A test file that is not named here runs alone. `pytest tests/e2e/test_x.py` need
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
+
+from scripts.stages import side_by_side
 
 import cluster as clusters
 
@@ -35,7 +33,7 @@ def main(options: Sequence[str]) -> int:
     try:
         made = clusters.up()
     except clusters.ImpossibleError as error:
-        _say(f"e2e: no cluster can be had: {error}")
+        sys.stdout.write(f"e2e: no cluster can be had: {error}\n")
         return int(os.environ.get("CI") == "true")
     try:
         install(made)
@@ -48,32 +46,13 @@ def main(options: Sequence[str]) -> int:
 
 
 def _together(lanes: Sequence[Sequence[str]], options: Sequence[str]) -> int:
-    """Run lanes side by side: what the first one prints is seen at once, what the others print when they have ended."""
-    begun, worst = time.monotonic(), 0
-    with ExitStack() as stack:
-        outputs = [None, *(stack.enter_context(tempfile.TemporaryFile()) for _ in lanes[1:])]
-        running = [
-            subprocess.Popen(
-                [sys.executable, "-m", "pytest", *options, *(str(_FOLDER / file) for file in lane)],
-                env=os.environ | {READY: "yes"},
-                stdout=output,
-                stderr=output,
-            )
-            for lane, output in zip(lanes, outputs, strict=True)
-        ]
-        for process, output in zip(running, outputs, strict=True):
-            code = process.wait()
-            if output is not None:
-                output.seek(0)
-                _say(output.read().decode(errors="replace"))
-            worst = max(worst, 0 if code == _NOTHING_RUN else abs(code))
-    _say(f"e2e: {', '.join(file for lane in lanes for file in lane)}: {time.monotonic() - begun:.0f} s")
-    return worst
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    """Run lanes side by side; return the worst exit code."""
+    commands = {
+        " ".join(lane): [sys.executable, "-m", "pytest", *options, *(str(_FOLDER / file) for file in lane)]
+        for lane in lanes
+    }
+    codes = side_by_side(commands, os.environ | {READY: "yes"})
+    return max(0 if code == _NOTHING_RUN else abs(code) for code in codes.values())
 
 
 if __name__ == "__main__":
