@@ -13,6 +13,9 @@ FIELD_MANAGER = "omnilearn-operator"
 UNREACHABLE = "Unreachable"
 """The reason where there is no answer at all."""
 
+ENDING = "NamespaceTerminating"
+"""The reason where nothing is taken any more because the namespace is being deleted."""
+
 # Too many requests, and what an API server says that is itself in trouble
 _PASSING = frozenset({429, 500, 502, 503, 504})
 
@@ -69,6 +72,11 @@ class ApiError(RuntimeError):
     def refused(self) -> bool:
         """True if it is not taken now: a quota, a policy, a missing account."""
         return self.status == 403
+
+    @property
+    def of_the_past(self) -> bool:
+        """True if what it was about is being deleted, with all that is in its namespace."""
+        return self.reason == ENDING
 
 
 class Api(Protocol):
@@ -138,4 +146,7 @@ def error_of(status: int, body: Mapping[str, Any], retry_after: str = "") -> Api
     """Return what the API server says of a request that failed; ``retry_after`` is that header."""
     sentence = str(body.get("message") or f"the API server answered {status}")
     pause = float(retry_after) if retry_after.isdecimal() else 0.0  # a date, which is allowed, is never sent
-    return ApiError(status, str(body.get("reason", "")), sentence, pause)
+    details = body.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    ending = any(isinstance(each, dict) and each.get("reason") == ENDING for each in causes or ())
+    return ApiError(status, ENDING if ending else str(body.get("reason", "")), sentence, pause)

@@ -1,4 +1,7 @@
-"""Kubernetes events of jobs: the same one again is counted, and too many of a kind are held back."""
+"""Kubernetes events of jobs: the same one again is counted, and too many of a kind are held back.
+
+What happens while the API server is away, or has just come back and knows nobody's rights yet, is told later.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -25,6 +28,13 @@ _BURST, _SECONDS_EACH = 40.0, 5.0
 _MOST_KNOWN = 5_000
 # What happens to a job is told in its order, by one of so many writers.
 _WRITERS, _LONGEST_QUEUE = 8, 1000
+# For so long an event is kept that cannot be written; one that is refused, for as long as a new API server may need to
+# read who may do what.
+_KEPT_SECONDS, _REFUSED_SECONDS = 600.0, 10.0
+_LONGEST_PAUSE = 10.0
+
+_Waiting = tuple[OmniLearnJob, Note, str]
+"""An event of a job, and when it happened."""
 
 
 @dataclass(slots=True)
@@ -39,12 +49,17 @@ class _Told:
 
 
 class Recorder:
-    """Writes events, those of a job one after the other, beside all else; one that cannot be written is only logged."""
+    """Writes events, those of a job one after the other, beside all else; one that never can be is only logged."""
 
-    def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
-        self._api, self._clock = api, clock
+    def __init__(
+        self,
+        api: Api,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._api, self._clock, self._sleep = api, clock, sleep
         self._told: dict[str, _Told] = {}
-        self._waiting = [asyncio.Queue[tuple[OmniLearnJob, Note]](_LONGEST_QUEUE) for _ in range(_WRITERS)]
+        self._waiting = [asyncio.Queue[_Waiting](_LONGEST_QUEUE) for _ in range(_WRITERS)]
         self.dropped = 0
         """Events that were not written because too many were waiting."""
 
@@ -66,7 +81,7 @@ class Recorder:
         if queue.full():
             self.dropped += 1
         else:
-            queue.put_nowait((job, note))
+            queue.put_nowait((job, note, _now()))
 
     def forget(self, uid: str) -> None:
         """Forget what was told of a job that is gone."""
@@ -83,7 +98,7 @@ class Recorder:
             for queue in self._waiting:
                 writers.create_task(self._write_from(queue))
 
-    async def _write_from(self, queue: asyncio.Queue[tuple[OmniLearnJob, Note]]) -> None:
+    async def _write_from(self, queue: asyncio.Queue[_Waiting]) -> None:
         while True:
             await self.write(*await queue.get())
             queue.task_done()
@@ -93,20 +108,28 @@ class Recorder:
         for queue in self._waiting:
             await queue.join()
 
-    async def write(self, job: OmniLearnJob, note: Note) -> None:
-        """Write an event now."""
+    async def write(self, job: OmniLearnJob, note: Note, at: str) -> None:
+        """Write an event of that time; wait if it may be taken in a moment."""
         # A late word of a job that is gone is not remembered.
         name, counts = event_name(job, note), self._told.get(job.metadata.uid or "", _Told()).counts
         counts[name] = counts.get(name, 0) + 1
-        try:
-            await self._write(job, note, name, counts)
-        except ApiError as error:
-            logger.warning("%s: an event was not written: %s", job.metadata.name, error.sentence)
+        tries, spent = 0, 0.0
+        while True:
+            try:
+                return await self._write(job, note, name, counts, at)
+            except ApiError as error:
+                tries += 1
+                pause = pause_before_next(error, tries, spent)
+                if pause is None:
+                    logger.warning("%s: an event was not written: %s", job.metadata.name, error.sentence)
+                    return None
+            await self._sleep(pause)
+            spent += pause
 
-    async def _write(self, job: OmniLearnJob, note: Note, name: str, counts: dict[str, int]) -> None:
-        count, now = counts[name], _now()
+    async def _write(self, job: OmniLearnJob, note: Note, name: str, counts: dict[str, int], at: str) -> None:
+        count = counts[name]
         if count > 1:
-            again = {"count": count, "lastTimestamp": now}
+            again = {"count": count, "lastTimestamp": at}
             try:
                 await self._api.patch("Event", job.metadata.namespace or "default", name, again)
             except ApiError as error:
@@ -115,11 +138,11 @@ class Recorder:
             else:
                 return
         try:
-            await self._api.create(event_of(job, note, name, count, now))
+            await self._api.create(event_of(job, note, name, count, at))
         except ApiError as error:
             if not error.conflict:
                 raise
-            await self._count_on(job, name, now, counts)
+            await self._count_on(job, name, at, counts)
 
     async def _count_on(self, job: OmniLearnJob, name: str, now: str, counts: dict[str, int]) -> None:
         """Count on from where an operator before this one has stopped: what it has told has happened again."""
@@ -128,6 +151,14 @@ class Recorder:
         told = [int(each.get("count", 1)) for each in found if each.get("metadata", {}).get("name") == name]
         counts[name] += max(told, default=0)
         await self._api.patch("Event", namespace, name, {"count": counts[name], "lastTimestamp": now})
+
+
+def pause_before_next(error: ApiError, tries: int, spent: float) -> float | None:
+    """Return how long to wait after so many tries that have failed; None if it is no use."""
+    refused = error.refused and not error.of_the_past
+    limit = _KEPT_SECONDS if error.passing else _REFUSED_SECONDS if refused else 0.0
+    pause = max(min(2.0 ** (tries - 1), _LONGEST_PAUSE), error.retry_after)
+    return None if spent + pause > limit else pause
 
 
 def event_name(job: OmniLearnJob, note: Note) -> str:

@@ -1,4 +1,4 @@
-"""The small parts of the operator: its settings, the paths of the API, events, its own Secret, its status patches."""
+"""The small parts of the operator: its settings, the paths of the API, its own Secret, its status patches."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ from omnilearn_operator.certificates import ConflictError
 from omnilearn_operator.logs import JsonFormatter, on_behalf_of
 from omnilearn_operator.news import News
 from omnilearn_operator.notes import Note
-from omnilearn_operator.recorder import Recorder, event_name
 from omnilearn_operator.registry import Key
 from omnilearn_operator.secret import OwnSecret
 from omnilearn_operator.serving import health_app
 from omnilearn_operator.settings import BadSettingError
 from omnilearn_operator.status import patch_of
-from operations import MemoryApi, job_of
+from operations import MemoryApi
 
 NOTE = Note(Reason.WORKER_JOINED, "job-a-0 has joined")
 
@@ -106,61 +105,6 @@ def test_an_answer_says_what_kind_of_no_it_is(status: int, what: str) -> None:
     error = error_of(status, {"message": "because"})
     kinds = [kind for kind in ("missing", "conflict", "invalid", "refused") if getattr(error, kind)]
     assert (kinds, error.sentence) == ([what], "because")
-
-
-# Events
-
-
-def record(api: MemoryApi, *notes: Note) -> None:
-    async def write() -> None:
-        recorder = Recorder(api, clock=lambda: 0.0)
-        writing = asyncio.create_task(recorder.run())
-        for note in notes:
-            recorder.record(job_of(), note)
-        await recorder.written()
-        writing.cancel()
-
-    asyncio.run(write())
-
-
-def test_the_same_event_again_is_counted() -> None:
-    api = MemoryApi()
-    record(api, NOTE, NOTE, NOTE)
-    (event,) = api.objects.values()
-    assert (event["count"], event["reason"], event["involvedObject"]["name"]) == (3, "WorkerJoined", "job")
-
-
-def test_of_a_job_that_is_gone_nothing_is_remembered() -> None:
-    recorder, job = Recorder(MemoryApi(), clock=lambda: 0.0), job_of()
-    recorder.record(job, NOTE)
-    assert recorder._told
-    recorder.forget(job.metadata.uid or "")
-    asyncio.run(recorder.write(job, NOTE))
-    assert not recorder._told
-
-
-def test_too_many_events_of_a_kind_are_held_back_and_no_others() -> None:
-    api = MemoryApi()
-    record(api, *(Note(Reason.BATCH_REBALANCED, f"{number}") for number in range(100)), NOTE)
-    assert len(api.objects) == 41
-    assert NOTE.reason in {event["reason"] for event in api.objects.values()}
-
-
-def test_an_event_that_cannot_be_written_does_no_harm() -> None:
-    api = MemoryApi()
-    api.answers["create", "Event"] = ApiError(403, "Forbidden", "no")
-    record(api, NOTE)
-    assert api.objects == {}
-
-
-def test_an_event_that_a_former_operator_has_told_is_counted_on() -> None:
-    """Otherwise the second eviction of a worker would be in no event, if the operator was replaced in between."""
-    api = MemoryApi()
-    name = event_name(job_of(), NOTE)
-    api.objects["Event", name] = {"metadata": {"name": name}, "count": 2}
-    record(api, NOTE, NOTE)
-    (event,) = api.objects.values()
-    assert event["count"] == 4
 
 
 # The Secret
