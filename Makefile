@@ -22,8 +22,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test lint format generate bench chaos chaos-cluster scale churn lock clean cluster-up cluster-down images install e2e \
-	stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-exact-1 stage-exact-2 stage-chaos stage-apiserver \
-	stage-bench stage-demo stage-e2e
+	stage-format stage-lint stage-types stage-imports stage-generated stage-unit-1 stage-unit-2 stage-exact-1 stage-exact-2 stage-chaos \
+	stage-apiserver stage-bench stage-demo stage-e2e
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,10 +33,10 @@ demo: $(READY) ## Train a real model on four unlike workers, kill one and add on
 	@echo "picture: out/demo/shares.png"
 
 check: $(READY) ## The inner loop: format, lint, types, imports, generated files, unit tests
-	@$(STAGES) format lint types imports generated unit
+	@$(STAGES) format lint types imports generated unit-1+unit-2
 
 test: $(READY) ## Everything: check, the demo, the API server's own validation, exactness, a part of the chaos, a real cluster
-	@$(STAGES) format lint types+imports+generated+bench demo unit+exact-1+exact-2 apiserver chaos e2e
+	@$(STAGES) format lint demo+types+imports+generated+bench unit-1+unit-2+exact-1+exact-2 apiserver chaos e2e
 
 lint: $(READY) ## Format, lint, types and import contracts, without changing a file
 	@$(STAGES) format lint types imports
@@ -89,7 +89,7 @@ clean: ## Remove everything that make has made here (the build of the API server
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml scripts/setup.sh
 	@PYTHON=$(PYTHON) scripts/setup.sh
 
-stage-format stage-lint stage-types stage-imports stage-generated stage-unit stage-exact-1 stage-exact-2 stage-chaos stage-apiserver stage-bench stage-e2e: $(READY)
+stage-format stage-lint stage-types stage-imports stage-generated stage-unit-1 stage-unit-2 stage-exact-1 stage-exact-2 stage-chaos stage-apiserver stage-bench stage-e2e: $(READY)
 
 stage-format:
 	@$(BIN)/ruff format --check --quiet --diff .
@@ -102,8 +102,9 @@ stage-imports:
 stage-generated:
 	@$(BIN)/omnilearn crd | diff -u $(CRD) - || { echo "$(CRD) is stale: run make generate"; exit 1; }
 	@$(BIN)/python -m scripts.chart --check
-stage-unit:
+stage-unit-1:
 	@$(BIN)/pytest --cov --cov-report=term $(COVERING)
+stage-unit-2:
 	@$(BIN)/pytest $(filter-out $(COVERING),$(wildcard tests/unit/test_*.py))
 stage-exact-1:
 	@$(BIN)/pytest $(wildcard tests/exactness/test_a*.py)
