@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import struct
+import threading
+import time
 from collections.abc import Iterator
+from typing import TypeVar
 
 import pytest
 from torch.optim import SGD
@@ -25,6 +29,7 @@ from omnilearn_runtime.progress import Progress
 from plain import mlp
 
 HOST = "127.0.0.1"
+S = TypeVar("S", bound=Server)
 
 
 def generation(number: int, *names: str, change: Change = Change.URGENT, fresh: bool = False) -> Assignment:
@@ -97,6 +102,33 @@ def test_whoever_sends_nonsense_is_hung_up_on_and_the_others_are_served(endpoint
     client.close()
 
 
+class Hiccup:
+    """A listener that fails once, as the system does for whoever hangs up before being accepted."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener, self.failed = listener, threading.Event()
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if not self.failed.is_set():
+            self.failed.set()
+            raise ConnectionAbortedError("it has hung up")
+        return self._listener.accept()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def test_a_connection_that_cannot_be_accepted_does_not_end_the_listening(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Hiccup(endpoint._listener)
+    monkeypatch.setattr(endpoint, "_listener", listener)
+    assert listener.failed.wait(5.0)
+    client, answer = hello(endpoint, "a")
+    assert answer.kind is Kind.STATE
+    client.close()
+
+
 def test_a_worker_that_is_no_member_is_sent_away(endpoint: Endpoint) -> None:
     client, answer = hello(endpoint, "c")
     assert answer.kind is Kind.GONE
@@ -124,6 +156,71 @@ def test_a_gradient_of_samples_that_a_worker_does_not_have_is_not_used(endpoint:
     assert other.ask(Kind.ASK, said).text["samples"] == [[0, 4]], "they were given back"
     client.close()
     other.close()
+
+
+# Where to go
+
+
+class JustEnded(Server):
+    """A server that ends after it was found, and before it is greeted."""
+
+    sayings: Iterator[bool] | None = None
+
+    @property
+    def over(self) -> bool:
+        return super().over if self.sayings is None else next(self.sayings)
+
+
+def ended(kind: type[S], *, number: int = 1) -> S:
+    """Return a server that has ended as soon as it had begun, because another one takes over."""
+    handing_over = Roster(generation(number + 1, "b", "a", change=Change.PLANNED), built=True)
+    account = Account(Progress(size=20), Standing(), 4)
+    server = kind(central(), Policy(), account, generation(number, "a", "b"), handing_over, Faults(""))
+    server.start()
+    server.join()
+    assert (server.meeting, server.round) == (number, 1)
+    return server
+
+
+def test_a_server_that_has_ended_calls_those_to_the_meeting_who_have_not_met(endpoint: Endpoint) -> None:
+    server = ended(Server)
+    endpoint.serve(server)
+    assert endpoint.find(1, met=-1) is server
+    assert endpoint.find(1, met=server.round - 1) is server
+    assert endpoint.find(1, met=server.round) is None, "whoever comes from the meeting waits for the next one"
+
+
+def test_a_server_that_has_ended_calls_those_of_an_earlier_generation_to_its_meeting_too(endpoint: Endpoint) -> None:
+    server = ended(Server, number=4)
+    endpoint.serve(server)
+    assert endpoint.find(3, met=0) is server
+
+
+@pytest.mark.parametrize("met", [-1, 0, 1], ids=["who is not in it", "who has not met", "who has met"])
+def test_whoever_asks_in_a_generation_that_was_left_is_told_in_which_all_meet(endpoint: Endpoint, met: int) -> None:
+    """Otherwise it would wait here for a server, and the others in a roll call for it."""
+    endpoint.serve(ended(Server))
+    endpoint.meet(3)
+    assert endpoint.find(1, met) == 3
+
+
+def test_those_who_meet_without_a_server_are_told_so_until_they_have_met(endpoint: Endpoint) -> None:
+    endpoint.serve(None)
+    endpoint.meet(2)
+    assert endpoint.find(2, met=-1) == 2
+    assert endpoint.find(2, met=0) is None
+    assert endpoint.find(3, met=-1) is None
+
+
+def test_whoever_is_brought_to_a_server_that_has_just_ended_hears_that_at_once(endpoint: Endpoint) -> None:
+    server = ended(JustEnded)
+    server.sayings = itertools.chain([False] * 3, itertools.repeat(True))
+    endpoint.serve(server)
+    began = time.monotonic()
+    client, answer = hello(endpoint, "a")
+    assert answer.kind is Kind.MEET
+    assert time.monotonic() - began < 10.0
+    client.close()
 
 
 COURSES = {

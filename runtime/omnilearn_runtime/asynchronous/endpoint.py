@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -16,13 +17,15 @@ from typing import Any
 from .central import Gradient
 from .frames import BadFrameError, Frame, Kind, prepare, receive, send
 from .layout import Flat
-from .seat import Seat
+from .seat import Answer, Seat
 from .server import Server
 
 log = logging.getLogger("omnilearn")
 
 _LOOK_SECONDS = 0.25
 _ANSWER_SECONDS = 1.0
+# A large state is packed for whoever is new.
+_WELCOME_SECONDS = 60.0
 _BACKLOG = 1024
 
 
@@ -77,8 +80,12 @@ class Endpoint:
                 connection, _ = self._listener.accept()
             except TimeoutError:
                 continue
-            except OSError:
-                return
+            except OSError as error:
+                # Whoever has hung up before being accepted, or a limit that is reached for a moment, ends nothing.
+                if not self.closed:
+                    log.warning("a connection was not accepted: %s", error)
+                    time.sleep(_LOOK_SECONDS)
+                continue
             self._begin(connection)
 
     def _begin(self, connection: socket.socket) -> None:
@@ -108,8 +115,8 @@ class Endpoint:
         if self.closed:
             raise ConnectionError("this worker ends")
 
-    def find(self, generation: int, met: int) -> Server | Kind | None:
-        """Return the server for those of a generation, or MEET, or None as long as neither is known.
+    def find(self, generation: int, met: int) -> Server | int | None:
+        """Return the server for those of a generation, or in which its members meet; None if neither is known yet.
 
         ``met`` is the round at which whoever asks has met the others in this generation, -1 if it has not: a meeting
         may be over for it and not yet for this worker.
@@ -119,13 +126,15 @@ class Endpoint:
             self._check()
             return self._find(generation, met)
 
-    def _find(self, generation: int, met: int) -> Server | Kind | None:
-        server = self._server
+    def _find(self, generation: int, met: int) -> Server | int | None:
+        server, meeting = self._server, self._meeting or 0
         if server is not None and not server.over:
             return server if server.assignment.generation.number >= generation else None
-        if server is not None and server.meeting == generation:
+        if meeting > generation:  # this worker does not come back to a generation that it has left
+            return meeting
+        if server is not None and (server.meeting or 0) >= generation:
             return server if met < server.round else None  # it says that it has ended
-        return Kind.MEET if self._meeting == generation and met < 0 else None
+        return meeting if meeting == generation and met < 0 else None
 
 
 class Guest:
@@ -159,7 +168,7 @@ class Guest:
         if self._seat is not None and self._server is not None:
             self._server.call(self._server.closed, self._seat)
 
-    def answer(self, frame: Frame) -> tuple[Kind, dict[str, Any], list[memoryview]]:
+    def answer(self, frame: Frame) -> Answer:
         """Return the answer to a message."""
         text = frame.text
         if frame.kind in (Kind.HELLO, Kind.STANDBY):
@@ -205,14 +214,13 @@ class Guest:
     def _buckets(self) -> Sequence[Any]:
         return [] if self._server is None else self._server.central.layout.buckets.buckets
 
-    def _result(self, seat: Seat) -> tuple[Kind, dict[str, Any], list[memoryview]]:
+    def _result(self, seat: Seat) -> Answer:
         return seat.take(_ANSWER_SECONDS) or (Kind.WAIT, {}, [])
 
-    def _greet(self, kind: Kind, text: dict[str, Any]) -> tuple[Kind, dict[str, Any], list[memoryview]]:
-        met = int(text["holds"]) if text.get("entered") else -1
-        found = self._endpoint.find(int(text["generation"]), met)
+    def _greet(self, kind: Kind, text: dict[str, Any]) -> Answer:
+        found = self._endpoint.find(int(text["generation"]), int(text["holds"]) if text.get("entered") else -1)
         if not isinstance(found, Server):
-            return Kind.WAIT if found is None else found, {"generation": int(text["generation"])}, []
+            return Kind.WAIT if found is None else Kind.MEET, {"generation": found}, []
         if found.over:
             return found.farewell()
         seat = Seat(str(text["worker"]), int(text["attempt"]), int(text["holds"]))
@@ -224,4 +232,15 @@ class Guest:
         self.leave()
         self._seat, self._server, self._wire = seat, found, None
         found.call(found.hello, seat)
-        return seat.take(_ANSWER_SECONDS * 60) or (Kind.WAIT, {}, [])
+        return _welcome(found, seat)
+
+
+def _welcome(server: Server, seat: Seat) -> Answer:
+    """Return what a server says to somebody new; its farewell, if it has ended before it could hear of it."""
+    until = time.monotonic() + _WELCOME_SECONDS
+    while (answer := seat.take(_LOOK_SECONDS)) is None:
+        if server.over:
+            return server.farewell()
+        if time.monotonic() > until:
+            return Kind.WAIT, {}, []
+    return answer

@@ -125,7 +125,7 @@ class MeetingRounds(Rounds):
             if answer.kind is Kind.STATE:
                 self._desk.until(lambda: self._is_left(self._need_group()))
                 return Verdict(self.progress.round, 0, frozenset(), Intervals.of())
-            if answer.kind is not Kind.MEET:
+            if answer.kind is not Kind.MEET or answer.text["generation"] != group.id.number:
                 raise Gone
         return self._roll_call(group, any_newer=True)
 
