@@ -36,7 +36,11 @@ SEED = int(os.environ.get("SEED", "2"))
 # What happens only where gradients are reduced while they are computed, and where there is a tail
 _OF_SYNCHRONOUS = frozenset({Point.FIRST_BUCKET, Point.CLAIMED})
 # What does not happen where a server applies gradients
-_OF_REDUCTIONS = _OF_SYNCHRONOUS | {Point.REDUCING, Point.BEFORE_UPDATE, Point.AFTER_UPDATE, Point.SWITCHING}
+_OF_REDUCTIONS = _OF_SYNCHRONOUS | {
+    Point.COMPUTING, Point.REDUCING, Point.BEFORE_UPDATE, Point.AFTER_UPDATE, Point.SWITCHING,
+}  # fmt: skip
+# What does not happen to a server that computes nothing itself
+_OF_WORKERS = frozenset({Point.LEASED, Point.PUSHING})
 
 
 def served(staleness: Staleness, bound: int | None = None, server_group: str | None = None) -> Strategy:
@@ -74,6 +78,8 @@ def faults_for(strategy: Strategy) -> list[Fault]:
     chance = random.Random(f"{SEED} {strategy.asynchronous}")
     own = kills_with_a_server(chance)
     chance.shuffle(own)
+    if strategy.asynchronous is not None and strategy.asynchronous.server_group is not None:
+        own = [fault for fault in own if fault.point not in _OF_WORKERS]
     others = [fault for fault in sequence(SEED, 300) if fault.point not in _OF_REDUCTIONS]
     return [*own[: FAULTS // 2], *others[: FAULTS - FAULTS // 2]]
 
