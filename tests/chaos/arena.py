@@ -158,6 +158,11 @@ class Arena:
         newest = max((commit for commit, _ in commits if commit), key=lambda commit: commit.generation)
         return [self.workers[name] for name in newest.members if self.workers[name].alive]
 
+    def computing(self) -> list[Running]:
+        """Return the workers that compute gradients: all but a server of its own."""
+        server = self._settings.strategy.server_group
+        return [worker for name, worker in self.workers.items() if server is None or f"-{server}-" not in name]
+
     def generation(self) -> int:
         """Return the highest generation that anybody has committed a round in."""
         return max((w.last.generation for w in self.workers.values() if w.last), default=0)

@@ -241,8 +241,8 @@ class Performer:
     async def _coordinator(self, fault: Fault) -> None:
         now, generation = time.time(), self._arena.generation()
         await self._outage(fault)
-        workers = list(self._arena.workers.values())
-        assert fault.seconds < 0.5 or all(w.since(now + 0.1) for w in workers), "training went on without a coordinator"
+        on = all(w.since(now + 0.1) for w in self._arena.computing())
+        assert fault.seconds < 0.5 or on, "training went on without a coordinator"
         await self._arena.until_whole(str(fault))
         assert self._arena.generation() == generation, "a new coordinator goes on with the old generation"
 
