@@ -6,6 +6,8 @@ READY := .venv/.ready
 STAGES := $(BIN)/python scripts/stages.py
 # Some fixtures take minutes: that is no reason to show where every thread is.
 PATIENTLY := -o faulthandler_timeout=0
+# A test that hangs is a failure that shows where every thread is, and no run that never ends.
+NEVER_HANGING := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 # The last line of `cluster up` is KUBECONFIG=<path>.
 ON_CLUSTER = export PYTHONPATH=tests && export $$($(BIN)/python -m cluster up | tail -n 1) && $(BIN)/python
 # What shows that core and command line are covered: to watch all other tests for that would double their time.
@@ -103,15 +105,15 @@ stage-generated:
 	@$(BIN)/omnilearn crd | diff -u $(CRD) - || { echo "$(CRD) is stale: run make generate"; exit 1; }
 	@$(BIN)/python -m scripts.chart --check
 stage-unit-1:
-	@$(BIN)/pytest --cov --cov-report=term $(COVERING)
+	@$(BIN)/pytest $(NEVER_HANGING) --cov --cov-report=term $(COVERING)
 stage-unit-2:
-	@$(BIN)/pytest $(filter-out $(COVERING),$(wildcard tests/unit/test_*.py))
+	@$(BIN)/pytest $(NEVER_HANGING) $(filter-out $(COVERING),$(wildcard tests/unit/test_*.py))
 stage-exact-1:
-	@$(BIN)/pytest $(wildcard tests/exactness/test_a*.py)
+	@$(BIN)/pytest $(NEVER_HANGING) $(wildcard tests/exactness/test_a*.py)
 stage-exact-2:
-	@$(BIN)/pytest $(filter-out $(wildcard tests/exactness/test_a*.py),$(wildcard tests/exactness/test_*.py))
+	@$(BIN)/pytest $(NEVER_HANGING) $(filter-out $(wildcard tests/exactness/test_a*.py),$(wildcard tests/exactness/test_*.py))
 stage-chaos:
-	@$(BIN)/pytest tests/chaos
+	@$(BIN)/pytest $(NEVER_HANGING) tests/chaos
 stage-apiserver:
 	@$(BIN)/pytest $(PATIENTLY) tests/integration
 stage-bench:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from omnilearn_coordinator.limits import Allowance
 from omnilearn_core.api import names
@@ -31,10 +31,19 @@ _WRITERS, _LONGEST_QUEUE = 8, 1000
 # For so long an event is kept that cannot be written; one that is refused, for as long as a new API server may need to
 # read who may do what.
 _KEPT_SECONDS, _REFUSED_SECONDS = 600.0, 10.0
-_LONGEST_PAUSE = 10.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0
 
-_Waiting = tuple[OmniLearnJob, Note, str]
-"""An event of a job, and when it happened."""
+
+class _Waiting(NamedTuple):
+    """An event that waits to be written."""
+
+    job: OmniLearnJob
+    note: Note
+    at: str
+    """When it happened."""
+
+    since: float
+    """The same by this process's clock."""
 
 
 @dataclass(slots=True)
@@ -81,7 +90,7 @@ class Recorder:
         if queue.full():
             self.dropped += 1
         else:
-            queue.put_nowait((job, note, _now()))
+            queue.put_nowait(_Waiting(job, note, _now(), now))
 
     def forget(self, uid: str) -> None:
         """Forget what was told of a job that is gone."""
@@ -100,7 +109,8 @@ class Recorder:
 
     async def _write_from(self, queue: asyncio.Queue[_Waiting]) -> None:
         while True:
-            await self.write(*await queue.get())
+            waiting = await queue.get()
+            await self.write(*waiting)
             queue.task_done()
 
     async def written(self) -> None:
@@ -108,23 +118,23 @@ class Recorder:
         for queue in self._waiting:
             await queue.join()
 
-    async def write(self, job: OmniLearnJob, note: Note, at: str) -> None:
+    async def write(self, job: OmniLearnJob, note: Note, at: str, since: float) -> None:
         """Write an event of that time; wait if it may be taken in a moment."""
         # A late word of a job that is gone is not remembered.
         name, counts = event_name(job, note), self._told.get(job.metadata.uid or "", _Told()).counts
         counts[name] = counts.get(name, 0) + 1
-        tries, spent = 0, 0.0
+        tries, refused_since = 0, float("inf")
         while True:
             try:
                 return await self._write(job, note, name, counts, at)
             except ApiError as error:
-                tries += 1
-                pause = pause_before_next(error, tries, spent)
+                tries, now = tries + 1, self._clock()
+                refused_since = min(refused_since, now) if error.refused else float("inf")
+                pause = pause_before_next(error, tries, now - since, now - refused_since)
                 if pause is None:
                     logger.warning("%s: an event was not written: %s", job.metadata.name, error.sentence)
                     return None
             await self._sleep(pause)
-            spent += pause
 
     async def _write(self, job: OmniLearnJob, note: Note, name: str, counts: dict[str, int], at: str) -> None:
         count = counts[name]
@@ -144,21 +154,22 @@ class Recorder:
                 raise
             await self._count_on(job, name, at, counts)
 
-    async def _count_on(self, job: OmniLearnJob, name: str, now: str, counts: dict[str, int]) -> None:
+    async def _count_on(self, job: OmniLearnJob, name: str, at: str, counts: dict[str, int]) -> None:
         """Count on from where an operator before this one has stopped: what it has told has happened again."""
         namespace = job.metadata.namespace or "default"
         found = (await self._api.every("Event", namespace, fields=f"metadata.name={name}")).get("items", [])
-        told = [int(each.get("count", 1)) for each in found if each.get("metadata", {}).get("name") == name]
-        counts[name] += max(told, default=0)
-        await self._api.patch("Event", namespace, name, {"count": counts[name], "lastTimestamp": now})
+        told = [each for each in found if each.get("metadata", {}).get("name") == name]
+        if any(each.get("firstTimestamp") == at for each in told):
+            return  # it was written by this operator, and only the answer was lost
+        counts[name] += max((int(each.get("count", 1)) for each in told), default=0)
+        await self._api.patch("Event", namespace, name, {"count": counts[name], "lastTimestamp": at})
 
 
-def pause_before_next(error: ApiError, tries: int, spent: float) -> float | None:
-    """Return how long to wait after so many tries that have failed; None if it is no use."""
-    refused = error.refused and not error.of_the_past
-    limit = _KEPT_SECONDS if error.passing else _REFUSED_SECONDS if refused else 0.0
-    pause = max(min(2.0 ** (tries - 1), _LONGEST_PAUSE), error.retry_after)
-    return None if spent + pause > limit else pause
+def pause_before_next(error: ApiError, tries: int, age: float, refused: float) -> float | None:
+    """Return how long to wait after so many tries; None if that is no use for one so old, and refused for so long."""
+    if error.passing and age < _KEPT_SECONDS:
+        return max(min(_FIRST_PAUSE * 2.0 ** (tries - 1), _LONGEST_PAUSE), error.retry_after)
+    return _FIRST_PAUSE if error.refused and not error.of_the_past and refused < _REFUSED_SECONDS else None
 
 
 def event_name(job: OmniLearnJob, note: Note) -> str:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pytest
 
 from .beside import Beside, beside
-from .jobs import Manifest, group, job
-from .kube import Kube
+from .jobs import group, job
+from .kube import Kube, is_over
 
 JOB = "digits"
 
@@ -55,19 +55,13 @@ def kept(kube: Kube) -> Kept:
 
 def live(kube: Kube) -> dict[str, str]:
     """Return the UIDs of the pods that are there to stay, by name."""
-    pods = [pod["metadata"] for pod in kube.pods(JOB) if not _over(pod)]
+    pods = [pod["metadata"] for pod in kube.pods(JOB) if not is_over(pod)]
     return {each["name"]: each["uid"] for each in pods}
 
 
-def _over(pod: Manifest) -> bool:
-    return "deletionTimestamp" in pod["metadata"] or pod["status"]["phase"] in ("Succeeded", "Failed")
-
-
 def whole(kube: Kube) -> bool:
-    """Tell whether two pods train together: the newest generation is written to each of its members."""
-    pods = [pod["metadata"]["annotations"] for pod in kube.pods(JOB) if not _over(pod)]
-    newest = str(kube.status(JOB).get("generation"))
-    return [each.get("omnilearn.dev/generation") for each in pods] == [newest] * 2
+    """Tell whether two pods train together, and no other is there."""
+    return len(live(kube)) == len(kube.trainers(JOB)) == 2
 
 
 def both_train(it: Beside) -> None:

@@ -80,6 +80,16 @@ class Kube:
         found: int = status.get("workers", {}).get("members", 0) if status.get("step") else 0
         return found
 
+    def trainers(self, job: str) -> list[str]:
+        """Return the names of the pods that have a share in the newest generation."""
+        newest = str(self.status(job).get("generation"))
+        pods = [pod["metadata"] for pod in self.pods(job) if not is_over(pod)]
+        return [each["name"] for each in pods if each["annotations"].get("omnilearn.dev/generation") == newest]
+
+    def train(self, job: str, count: int) -> bool:
+        """Tell whether so many pods train together, and a step was told; a status may tell of one that is gone."""
+        return self.members(job) == count == len(self.trainers(job))
+
     def pods(self, job: str) -> list[Manifest]:
         """Return the pods of a job."""
         return self.every("pods", f"omnilearn.dev/job={job}")
@@ -119,3 +129,8 @@ class Kube:
             return self.run(*words)
         except FailedError as error:
             return str(error)
+
+
+def is_over(pod: Manifest) -> bool:
+    """Tell whether a pod has ended, or will soon."""
+    return "deletionTimestamp" in pod["metadata"] or pod["status"]["phase"] in ("Succeeded", "Failed")

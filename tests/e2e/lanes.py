@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from scripts.stages import side_by_side
@@ -43,7 +44,7 @@ def main(options: Sequence[str]) -> int:
         named = {file for lane in (*_LANES, *_APART) for file in lane}
         alone = sorted(file.name for file in _FOLDER.glob("test_*.py") if file.name not in named)
         worst = _together(_LANES, options)
-        with resting(made):
+        with resting(made) if made.provider == "node" else nullcontext():
             worst = max(worst, _together(_APART, options, RESTING))
         return max(worst, _together((tuple(alone),), options))
     finally:

@@ -54,7 +54,7 @@ def test_a_deleted_pod_is_replaced_and_joins_while_the_others_go_on(running: Kub
     running.run("delete", "pod", "digits-a-1-0", "--wait=false")
     running.until("the next attempt has a share", lambda: "digits-a-1-1" in uids(running), 30)
     running.until("it was taken in", lambda: running.status(JOB)["generation"] >= before["generation"] + 2, 240)
-    running.until("both train again", lambda: running.members(JOB) == 2, 60)
+    running.until("both train again", lambda: running.train(JOB, 2), 60)
     assert running.status(JOB)["step"] > before["step"]
     assert uids(running)["digits-a-0-0"] == survivor
     assert running.status(JOB)["workers"]["preemptions"] == 1

@@ -8,7 +8,7 @@ import pytest
 
 from . import node
 from .jobs import Manifest, group, job
-from .kube import Kube
+from .kube import Kube, is_over
 from .storage import make_claim
 
 # A name of its own: a drain looks for it on the whole node.
@@ -34,7 +34,7 @@ def running(shared_kube: Kube) -> Kube:
 
 def workers(kube: Kube) -> set[str]:
     """Return the workers whose pods are there to stay."""
-    pods = [pod["metadata"] for pod in kube.pods(JOB) if not _over(pod)]
+    pods = [pod["metadata"] for pod in kube.pods(JOB) if not is_over(pod)]
     return {each["labels"]["omnilearn.dev/worker"] for each in pods}
 
 
@@ -50,10 +50,6 @@ def numbers(kube: Kube, small: int) -> None:
         {"op": "replace", "path": "/spec/workers/1/replicas", "value": small},
     ]
     kube.run("patch", "olj", JOB, "--type=json", "--patch", json.dumps(patch))
-
-
-def _over(pod: Manifest) -> bool:
-    return "deletionTimestamp" in pod["metadata"] or pod["status"]["phase"] in ("Succeeded", "Failed")
 
 
 def test_the_label_of_a_queue_is_that_of_the_pods_of_its_group(running: Kube) -> None:
@@ -73,7 +69,7 @@ def test_scaling_down_lets_a_slow_worker_go_and_an_autoscaler_brings_it_back(run
     assert "elastic-a-0" in workers(running)
     assert len(workers(running)) == 2
     running.apply(autoscaler(3, 3))
-    running.until("three train", lambda: running.members(JOB) == 3, 120)
+    running.until("three train", lambda: running.train(JOB, 3), 120)
     assert {("AbleToScale", "True")} <= conditions_of_the_autoscaler(running)
     running.run("delete", "hpa", JOB)
     after = running.status(JOB)
@@ -125,7 +121,7 @@ def least(kube: Kube) -> int:
 
 
 def uids(kube: Kube) -> dict[str, str]:
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in kube.pods(JOB) if not _over(pod)}
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in kube.pods(JOB) if not is_over(pod)}
 
 
 def test_a_changed_template_replaces_the_pods_of_its_group_and_no_others(running: Kube) -> None:
@@ -135,19 +131,19 @@ def test_a_changed_template_replaces_the_pods_of_its_group_and_no_others(running
     patch = [{"op": "add", "path": path, "value": {"name": "COLOUR", "value": "blue"}}]
     running.run("patch", "olj", JOB, "--type=json", "--patch", json.dumps(patch))
     running.until("it is replaced", lambda: old not in uids(running) and "elastic-a-0" in workers(running), 60)
-    running.until("three train", lambda: running.members(JOB) == 3, 120)
+    running.until("three train", lambda: running.train(JOB, 3), 120)
     kept = {name: uid for name, uid in uids(running).items() if name in before}
     assert kept == {name: uid for name, uid in before.items() if not name.startswith("elastic-a")}
     assert running.status(JOB)["workers"]["preemptions"] == 0
 
 
 def test_an_evicted_pod_is_a_preemption_and_is_replaced(running: Kube) -> None:
-    name = next(pod["metadata"]["name"] for pod in running.pods(JOB) if not _over(pod))
+    name = next(pod["metadata"]["name"] for pod in running.pods(JOB) if not is_over(pod))
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": running.namespace}}
     path = f"/api/v1/namespaces/{running.namespace}/pods/{name}/eviction"
     running.run("create", "--raw", path, "--filename", "-", given=json.dumps(body))
     running.until("it is counted", lambda: running.status(JOB)["workers"]["preemptions"] == 1, 30)
-    running.until("three train", lambda: running.members(JOB) == 3, 120)
+    running.until("three train", lambda: running.train(JOB, 3), 120)
     assert any(reason == "WorkerPreempted" for reason, _ in running.events(JOB))
     assert running.status(JOB)["workers"]["failures"] == 0
 
@@ -156,7 +152,7 @@ def test_a_worker_whose_node_is_not_ready_and_who_is_silent_is_replaced(running:
     kubelet = node.component("kubelet")
     if not kubelet:
         pytest.skip("only where this machine is the node can its kubelet be frozen")
-    pod = next(pod for pod in running.pods(JOB) if not _over(pod) and pod["metadata"]["name"].startswith("elastic-b"))
+    pod = next(pod for pod in running.pods(JOB) if not is_over(pod) and pod["metadata"]["name"].startswith("elastic-b"))
     name, before = pod["metadata"]["name"], running.status(JOB)["workers"]["preemptions"]
     # What the control plane does after a minute, and the kubelet would undo
     patch = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
@@ -169,7 +165,7 @@ def test_a_worker_whose_node_is_not_ready_and_who_is_silent_is_replaced(running:
     told = [message for _, message in running.events(JOB)]
     assert any("its node is not ready, and nothing was heard of it for 3 s" in each for each in told)
     assert any("was taken away: NodeNotReady" in each for each in told)
-    running.until("three train", lambda: running.members(JOB) == 3, 120)
+    running.until("three train", lambda: running.train(JOB, 3), 120)
 
 
 def test_a_suspended_job_keeps_its_progress_and_goes_on_with_other_numbers(running: Kube) -> None:
@@ -189,7 +185,7 @@ def test_a_suspended_job_keeps_its_progress_and_goes_on_with_other_numbers(runni
     assert min(steps) >= step  # a job that begins anew counts from nothing
     assert workers(running) == {"elastic-a-0", "elastic-b-0"}
     numbers(running, small=2)
-    running.until("three train", lambda: running.members(JOB) == 3, 120)
+    running.until("three train", lambda: running.train(JOB, 3), 120)
 
 
 def test_a_job_whose_only_node_is_drained_waits_and_resumes_from_its_last_checkpoint(running: Kube) -> None:
@@ -205,7 +201,7 @@ def test_a_job_whose_only_node_is_drained_waits_and_resumes_from_its_last_checkp
         running.until("why is told", lambda: "Unschedulable" in running.condition(JOB, "Ready")["message"], 30)
     finally:
         running.run("uncordon", *nodes)
-    running.until("three train", lambda: running.members(JOB) == 3, 180)
+    running.until("three train", lambda: running.train(JOB, 3), 180)
     assert running.status(JOB)["step"] > step / 2  # far from the start: it has saved every five seconds
     assert running.status(JOB)["workers"]["failures"] == 0
     told = [message for reason, message in running.events(JOB) if reason == "WorkerPreempted"]
@@ -216,7 +212,7 @@ def test_a_job_that_has_lost_everybody_without_a_word_resumes_from_its_last_chec
     step = running.status(JOB)["step"]
     running.run("delete", "pods", "--selector", f"omnilearn.dev/job={JOB}", "--grace-period=0", "--force")
     running.until("it waits", lambda: running.members(JOB) == 0, 60)
-    running.until("three train", lambda: running.members(JOB) == 3, 180)
+    running.until("three train", lambda: running.train(JOB, 3), 180)
     assert running.status(JOB)["step"] > step / 2
     assert running.status(JOB)["workers"]["failures"] == 0
 

@@ -100,4 +100,4 @@ def test_a_token_goes_with_its_pod(running: Kube, installed: Cluster) -> None:
     running.until("the pod is gone", lambda: running.get("pod", gone) is None, 30)
     [(status, sentence)] = answers(running, ("digits-a-1", kept))
     assert status in (401, 403), sentence
-    running.until("its next attempt trains", lambda: running.members(JOB) == 2, 120)
+    running.until("its next attempt trains", lambda: "digits-a-1-1" in running.trainers(JOB), 120)

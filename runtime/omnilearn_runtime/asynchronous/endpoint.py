@@ -77,24 +77,30 @@ class Endpoint:
     def _accept(self) -> None:
         while not self.closed:
             try:
-                connection, _ = self._listener.accept()
+                self._take_in()
             except TimeoutError:
                 continue
-            except OSError as error:
+            except (OSError, RuntimeError) as error:
                 # Whoever has hung up before being accepted, or a limit that is reached for a moment, ends nothing.
                 if not self.closed:
                     log.warning("a connection was not accepted: %s", error)
                     time.sleep(_LOOK_SECONDS)
-                continue
+
+    def _take_in(self) -> None:
+        connection, _ = self._listener.accept()
+        try:
             self._begin(connection)
+        except BaseException:
+            connection.close()
+            raise
 
     def _begin(self, connection: socket.socket) -> None:
         prepare(connection, _LOOK_SECONDS)
-        with self.changed:
-            self._connections.add(connection)
         threading.Thread(target=self._talk, args=(connection,), name="omnilearn-seat", daemon=True).start()
 
     def _talk(self, connection: socket.socket) -> None:
+        with self.changed:
+            self._connections.add(connection)
         guest = Guest(self)
         try:
             while True:
