@@ -49,7 +49,7 @@ class Leader:
             settings.dns_names,
         )
         self._registry = Registry()
-        self._recorder = Recorder(fenced)
+        self._recorder = Recorder(Fenced(api, reign))  # it has a patience of its own
         self._coordinators = Coordinators(self._registry, Reviews(fenced), self._tell, reign)
         executor = Executor(fenced, self._registry, self._recorder, self._place)
         lists = Lists(fenced, self._registry, settings.namespaces)

@@ -18,25 +18,16 @@ JOB = "digits"
 
 
 @contextmanager
-def minded_apart(kube: Kube, folder: Path, cpu: str) -> Iterator[Beside]:
+def minded_apart(kube: Kube, folder: Path) -> Iterator[Beside]:
     """Have a job of two workers, which trains for long and may have three, minded by an operator behind the proxy."""
     if kube.cluster.provider != "node":
         pytest.skip("only where this machine is the node do pods reach a process on it")
     with beside(kube, folder) as made:
-        trainers = group("a", cpu, replicas=3, EPOCHS="4000", WIDTH="16")
+        trainers = group("a", "400m", replicas=3, EPOCHS="4000", WIDTH="16")
         trainers["template"]["spec"]["terminationGracePeriodSeconds"] = 5
         kube.apply(job(JOB, trainers, membership={"maxWorkers": 2}))
         kube.until("two train", lambda: whole(kube), 120)
         yield made
-
-
-@contextmanager
-def faultless(apart: Beside) -> Iterator[Beside]:
-    """Let there be no fault before and after a test; whatever happens, the operator lives."""
-    apart.calm()
-    yield apart
-    apart.calm()
-    assert apart.operator.lives
 
 
 class Kept(NamedTuple):

@@ -13,6 +13,8 @@ import pytest
 import cluster as clusters
 from cluster import Cluster
 
+from .apart import minded_apart
+from .beside import Beside
 from .install import SYSTEM, install
 from .kube import Kube
 
@@ -72,6 +74,22 @@ def kube(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Kube]:
 def shared_kube(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Kube]:
     """The same, for all tests of a file."""
     yield from namespace(installed, request)
+
+
+@pytest.fixture(scope="module")
+def apart(shared_kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    """A job that trains, minded by an operator of its own behind the faulty proxy; for all tests of a file."""
+    with minded_apart(shared_kube, tmp_path_factory.mktemp("beside")) as made:
+        yield made
+
+
+@pytest.fixture
+def it(apart: Beside) -> Iterator[Beside]:
+    """The same without a fault, before and after a test; whatever happens, the operator lives."""
+    apart.calm()
+    yield apart
+    apart.calm()
+    assert apart.operator.lives
 
 
 def namespace(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Kube]:

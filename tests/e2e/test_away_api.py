@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-
-import pytest
 
 from faulty_api import Fault
 
-from .apart import JOB, epoch, faultless, kept, minded_apart
+from .apart import JOB, epoch, kept
 from .beside import LEASE_SECONDS, Beside
 from .jobs import tiny
-from .kube import Kube
 
 _AWAY_SECONDS = 60.0
-
-
-@pytest.fixture(scope="module")
-def apart(shared_kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
-    with minded_apart(shared_kube, tmp_path_factory.mktemp("beside"), "300m") as made:
-        yield made
-
-
-@pytest.fixture
-def it(apart: Beside) -> Iterator[Beside]:
-    with faultless(apart) as made:
-        yield made
 
 
 def test_an_api_server_that_is_away_for_long_costs_neither_a_step_nor_a_pod(it: Beside) -> None:

@@ -14,27 +14,14 @@ import pytest
 
 from faulty_api import Fault
 
-from .apart import JOB, both_train, faultless, kill, live, minded_apart, next_of
+from .apart import JOB, both_train, kill, live, next_of
 from .beside import Beside, cutting
-from .kube import Kube
 
 # What the operator asks for when all is well is about a tenth of this.
 _MOST_A_SECOND = 25.0
 # A dozen tries, of which each succeeds by even chances.
 _LUCKLESS_SECONDS = 120.0
 _WRITES = ("create", "try", "patch", "status", "delete")
-
-
-@pytest.fixture(scope="module")
-def apart(shared_kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
-    with minded_apart(shared_kube, tmp_path_factory.mktemp("beside"), "500m") as made:
-        yield made
-
-
-@pytest.fixture
-def it(apart: Beside) -> Iterator[Beside]:
-    with faultless(apart) as made:
-        yield made
 
 
 # Watches
