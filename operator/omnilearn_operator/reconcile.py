@@ -5,11 +5,11 @@ Level-triggered: it looks at what is, not at what has happened, so that nothing 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from omnilearn_coordinator.view import JobView, MemberView
+from omnilearn_coordinator.view import JobView
 from omnilearn_core.api.job import CleanPods, GangScheduler, OmniLearnJob
 from omnilearn_core.api.names import ConditionType, Reason
 from omnilearn_core.api.status import ConditionStatus, JobStatus
@@ -22,7 +22,7 @@ from .manifests.pods import template_hash
 from .notes import Note
 from .observed import Assigned, Pod
 from .rollouts import Crew
-from .roster import roster
+from .roster import roster, uses_of
 from .status import Seen, due_in, member_count, members_in, status_of, suspended_seconds
 from .workforce import Create, Delete, Workforce, staff
 
@@ -83,7 +83,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     job = seen.job.model_copy(update={"status": book.status})
     over = book.verdict is not None or verdicts.has_ended(book.status)
     counted = frozenset(pod.uid for pod in seen.pods if book.is_counted(pod.worker, pod.attempt))
-    wanted = {} if over else roster(job, seen.pods, _speeds(members_in(seen.view), book))
+    wanted = {} if over else roster(job, seen.pods, uses_of(book.status.members, members_in(seen.view)))
     there = [pod.worker for pod in seen.pods if pod.uid not in counted]
     missed, book = book.missed(wanted, there), book.meeting(wanted, there)
     work = staff(job, wanted, seen.pods, counted, finished=over, attempts=book.attempts)
@@ -116,12 +116,6 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
         ),
     )
     return _expiring(_skipping(_settling(_writing(decision, seen, facts), seen), seen), seen)
-
-
-def _speeds(members: Sequence[MemberView], book: Book) -> dict[str, float]:
-    """Return how fast workers are: as measured now, else as the status said last."""
-    known = {each.worker: each.samples_per_second for each in book.status.members}
-    return known | {each.worker: each.samples_per_second for each in members if each.samples_per_second > 0}
 
 
 def _let_go(seen: Seen, wanted: Collection[str]) -> list[str]:
