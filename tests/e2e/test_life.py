@@ -31,10 +31,10 @@ def test_a_quota_is_told_and_the_others_train(kube: Kube) -> None:
     kube.until("told", lambda: told(kube, "few", "exceeded quota"), 30)
     created = datetime.fromisoformat((kube.get("omnilearnjob", "few") or {})["metadata"]["creationTimestamp"])
     assert (kube.written("few") - created).total_seconds() <= 10
-    kube.until("one trains", lambda: kube.members("few") == 1, 120)
+    kube.until("one trains", lambda: kube.members("few") == 1, 240)
     kube.until("told", lambda: "exceeded quota" in kube.condition("few", "Degraded").get("message", ""), 30)
     kube.run("delete", "resourcequota", "few")
-    kube.until("both train", lambda: kube.members("few") == 2, 120)
+    kube.until("both train", lambda: kube.members("few") == 2, 240)
 
 
 def test_an_exit_code_that_the_job_names_fails_it_at_once(kube: Kube) -> None:
