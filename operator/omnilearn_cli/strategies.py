@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from omnilearn_core.api.job import OmniLearnJob
-from omnilearn_core.api.strategy import Asynchronous, GradientType, LocalRule, StrategyType
+from omnilearn_core.api.strategy import Asynchronous, GradientType, LocalRule, LocalSteps, StrategyType
 from omnilearn_core.control.words import duration
 from omnilearn_core.simulate.choice import Chosen, choose
 from omnilearn_core.simulate.cluster import Scenario
@@ -39,6 +39,7 @@ def compared(
         model_bytes=model_mb * 1e6,
         network=Network(megabits * 1e6 / 8, latency_ms / 1000),
         local_batch=None if strategy.local.by_shares else min(strategy.local.batch, scenario.global_batch),
+        local_even=strategy.local.steps is LocalSteps.FIXED,
         local_interval=strategy.local.interval,
         # Two moments beside the model.
         local_merged=3 if strategy.local.rule is LocalRule.FEDLALR else 1,

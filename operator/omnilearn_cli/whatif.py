@@ -60,6 +60,14 @@ def scenario_of(job: OmniLearnJob, assumed: Assumptions) -> Scenario:
     )
 
 
+def computing(job: OmniLearnJob, scenario: Scenario) -> Scenario:
+    """Return the run as a law sees it: a worker that only serves has no share."""
+    serving = {worker.name for worker in scenario.workers if worker.group == job.spec.strategy.server_group}
+    workers = tuple(worker for worker in scenario.workers if worker.name not in serving)
+    events = tuple(event for event in scenario.events if isinstance(event, Joins) or event.worker not in serving)
+    return replace(scenario, workers=workers, events=events)
+
+
 def notes(job: OmniLearnJob, assumed: Assumptions, scenario: Scenario) -> list[str]:
     """Say what was assumed and how to assume otherwise, and what a real job would do differently."""
     taken = ", ".join(f"{group} {speed:g}" for group, speed in speeds_of(job, assumed.speeds).items())

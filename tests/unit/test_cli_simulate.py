@@ -142,18 +142,31 @@ def test_speeds_follow_capacity_only_if_every_group_has_one(tmp_path: Path) -> N
 
 
 @pytest.fixture
-def row_of(tmp_path: Path) -> Callable[[str, str], Any]:
-    """Return what a strategy would do on a slow network, in a job with that strategy in its manifest."""
+def told_of(tmp_path: Path) -> Callable[..., Any]:
+    """Return the figures of a job on a slow network, with that strategy in its manifest."""
 
-    def row(name: str, strategy: str) -> Any:
+    def told(strategy: str, *options: str) -> Any:
         job, file = tmp_path / "job.yaml", tmp_path / "figures.json"
         job.write_text(Path(JOB).read_text().replace("spec:\n", f"spec:\n  strategy: {strategy}\n", 1))
-        result = run(str(job), "--steps", "5", "--model-mb", "4", "--megabits", "20", "--json", str(file))
+        result = run(str(job), "--steps", "5", "--model-mb", "4", "--megabits", "20", "--json", str(file), *options)
         assert result.exit_code == 0, result.output
         assert "discarded" in result.output
-        return next(each for each in json.loads(file.read_text())["strategies"] if each["strategy"] == name)
+        return json.loads(file.read_text())
 
-    return row
+    return told
+
+
+@pytest.fixture
+def row_of(told_of: Callable[..., Any]) -> Callable[[str, str], Any]:
+    """Return what a strategy would do."""
+    return lambda name, strategy: next(each for each in told_of(strategy)["strategies"] if each["strategy"] == name)
+
+
+def test_a_worker_that_only_serves_has_no_share_whatever_becomes_of_it(told_of: Callable[..., Any]) -> None:
+    serving = "{type: Asynchronous, asynchronous: {serverGroup: small}}"
+    told = told_of(serving, "--lose", "2:small-0", "--slow", "3:big-0=0.5")
+    assert sum(told["shares"].values()) == sum(told_of("{type: Asynchronous}")["shares"].values())
+    assert not any("small" in worker for worker in told["shares"])
 
 
 @pytest.mark.parametrize(
@@ -166,6 +179,7 @@ def row_of(tmp_path: Path) -> Callable[[str, str], Any]:
         ("Asynchronous", "asynchronous: {staleness: Ringmaster, bound: 1}", {"discarded"}),
         ("Asynchronous", "asynchronous: {staleness: Rennala}", {"discarded", "update_seconds"}),
         ("LocalSGD", "", set()),
+        ("LocalSGD", "localSGD: {steps: Fixed}", {"update_seconds", "idle"}),
         ("LocalSGD", "localSGD: {rule: FedLALR}", {"update_seconds"}),
         ("LocalSGD", "localSGD: {rule: BVR}", {"update_seconds"}),
     ],

@@ -243,3 +243,10 @@ def test_auto_knows_nothing_of_rules_and_servers_because_it_never_chooses_them()
     question = replace(QUESTION, network=SLOW)
     ruled = replace(question, local_merged=3, local_anchors=True, serving=Serving("Rennala", 2, 0.5, "a"))
     assert choose(ruled) == choose(question)
+
+
+def test_where_everybody_takes_as_many_local_steps_a_round_takes_as_long_as_that_of_the_slowest() -> None:
+    question = replace(QUESTION, network=FAST)
+    even, balanced_steps = local_sgd(replace(question, local_even=True)), local_sgd(question)
+    assert even.update_seconds == pytest.approx(320 / 4, rel=0.01)
+    assert balanced_steps.update_seconds == pytest.approx(1280 / 40, rel=0.1)

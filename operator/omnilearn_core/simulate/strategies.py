@@ -46,6 +46,9 @@ class Question:
     local_batch: int | None = 32
     """Samples of a local step; None: a worker's share of a global batch."""
 
+    local_even: bool = False
+    """Everybody takes the same number of local steps, and the fast wait."""
+
     local_interval: int = 1
     """Global batches between two merges of local steps."""
 
@@ -140,10 +143,9 @@ def local_sgd(question: Question) -> Estimate:
         shares = balanced(question)
         per_batch = [w.seconds(share) for w, share in zip(question.workers, shares, strict=True)]
     else:
-        slots = [Slot(0.0, worker.seconds(batch), 0, units) for worker in question.workers]
-        counts = balance(units, slots)
+        counts = _local_steps(question, units, batch)
         shares = [count * batch for count in counts]
-        per_batch = [count * slot.per_sample for count, slot in zip(counts, slots, strict=True)]
+        per_batch = [count * worker.seconds(batch) for count, worker in zip(counts, question.workers, strict=True)]
     rounds = [[interval * each for each in per_batch]]
     if question.local_anchors:
         # One gradient of all samples of a round, in which nobody steps; then two for every local step.
@@ -153,6 +155,13 @@ def local_sgd(question: Question) -> Estimate:
     seconds = sum(max(each) + merge for each in rounds)
     busy = [sum(each) for each in zip(*rounds, strict=True)]
     return _in_step("LocalSGD", seconds, seconds, len(rounds) * interval * units * batch, busy)
+
+
+def _local_steps(question: Question, units: int, batch: int) -> list[int]:
+    """Return how many of the local steps of a global batch each worker takes."""
+    if question.local_even:
+        return apportion(units, [1.0] * len(question.workers), [(0, units)] * len(question.workers))
+    return balance(units, [Slot(0.0, worker.seconds(batch), 0, units) for worker in question.workers])
 
 
 def hierarchical(question: Question) -> Estimate:
