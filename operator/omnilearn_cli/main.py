@@ -75,7 +75,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - every option is an argument
             join=[options.moment(text, "--join") for text in join or ()],
         )  # fmt: skip
         scenario = whatif.scenario_of(job, assumed)
-        comparison = simulation.compare(whatif.computing(job, scenario), law or job.spec.batch.law)
+        comparison = simulation.compare(whatif.computing(job, scenario), law or job.spec.law)
         found = strategies.compared(job, scenario, model_mb, megabits, latency_ms)
     except (BadJobError, whatif.BadAssumptionError, ImpossibleSplitError) as error:
         typer.echo(str(error), err=True)

@@ -61,11 +61,16 @@ def scenario_of(job: OmniLearnJob, assumed: Assumptions) -> Scenario:
 
 
 def computing(job: OmniLearnJob, scenario: Scenario) -> Scenario:
-    """Return the run as a law sees it: a worker that only serves has no share."""
-    serving = {worker.name for worker in scenario.workers if worker.group == job.spec.strategy.server_group}
+    """Return the run as a law sees it: a worker that only serves has no share, unless it is alone."""
+    everybody = (*scenario.workers, *(event.worker for event in scenario.events if isinstance(event, Joins)))
+    serving = {worker.name for worker in everybody if worker.group == job.spec.strategy.server_group}
     workers = tuple(worker for worker in scenario.workers if worker.name not in serving)
-    events = tuple(event for event in scenario.events if isinstance(event, Joins) or event.worker not in serving)
-    return replace(scenario, workers=workers, events=events)
+    events = tuple(
+        event
+        for event in scenario.events
+        if (event.worker.name if isinstance(event, Joins) else event.worker) not in serving
+    )
+    return replace(scenario, workers=workers, events=events) if workers else scenario
 
 
 def notes(job: OmniLearnJob, assumed: Assumptions, scenario: Scenario) -> list[str]:
@@ -121,12 +126,13 @@ def _workers(job: OmniLearnJob, assumed: Assumptions, speeds: Mapping[str, float
     room = job.spec.most + sum(assumed.add.values())
     if room > MOST_WORKERS:
         raise BadAssumptionError(f"these are {room} workers: use at most {MOST_WORKERS}")
-    workers = [
-        _worker(job, group, index, assumed, speeds)
+    groups = [
+        group.model_copy(update={"replicas": group.replicas + assumed.add.get(group.name, 0)})
         for group in job.spec.workers
-        for index in range(group.replicas + assumed.add.get(group.name, 0))
     ]
-    return workers[:room]
+    membership = job.spec.membership.model_copy(update={"max_workers": room})
+    larger = job.spec.model_copy(update={"workers": groups, "membership": membership})
+    return [_worker(job, group, index, assumed, speeds) for group, index in larger.first_workers()]
 
 
 def _worker(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from omnilearn_core.api.job import JobSpec, LawName, OmniLearnJob
+from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_core.api.names import worker_name
-from omnilearn_core.api.strategy import LocalSteps, Strategy, StrategyType
+from omnilearn_core.api.strategy import Strategy, StrategyType
 
 # Others have no tail: Auto has one until it has chosen another strategy.
 _TAILED = (StrategyType.SYNCHRONOUS, StrategyType.AUTO)
@@ -79,7 +79,7 @@ def settings_of(job: OmniLearnJob) -> JobSettings:
     return JobSettings(
         name=job.metadata.name,
         global_batch=spec.batch.global_,
-        law=_law(spec),
+        law=str(spec.law),
         min_per_worker=spec.batch.min_per_worker,
         max_per_worker=spec.batch.max_per_worker,
         tail_percent=spec.batch.tail_percent if spec.strategy.type in _TAILED else 0,
@@ -91,9 +91,3 @@ def settings_of(job: OmniLearnJob) -> JobSettings:
         strategy=spec.strategy,
         groups=groups,
     )
-
-
-def _law(spec: JobSpec) -> str:
-    """Return the law that decides the shares: a fixed number of local steps is one of its own."""
-    fixed = spec.strategy.type is StrategyType.LOCAL_SGD and spec.strategy.local.steps is LocalSteps.FIXED
-    return str(LawName.UNIFORM if fixed else spec.batch.law)

@@ -139,6 +139,10 @@ class Book:
         """Tell whether a pod ends because this operator has deleted it, not by itself before that could be done."""
         return pod.uid in self.let_go and (pod.leaving or pod.ended is None)
 
+    def as_let_go(self, pod: Pod) -> Pod:
+        """Return a pod as it will be seen, if this operator has deleted it: as one that leaves."""
+        return replace(pod, leaving=True) if self.has_let_go(pod) else pod
+
     def missed(self, wanted: Collection[str], there: Collection[str]) -> list[str]:
         """Return the workers that trained when the status was written last, and whose pod is gone: nobody saw it go."""
         gone = frozenset(wanted) - self.met - frozenset(there) if self.inherited else frozenset()

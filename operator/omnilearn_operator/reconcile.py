@@ -83,7 +83,9 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     job = seen.job.model_copy(update={"status": book.status})
     over = book.verdict is not None or verdicts.has_ended(book.status)
     counted = frozenset(pod.uid for pod in seen.pods if book.is_counted(pod.worker, pod.attempt))
-    wanted = {} if over else roster(job, seen.pods, uses_of(book.status.members, members_in(seen.view)))
+    uses = uses_of(job, book.status.members, members_in(seen.view))
+    # Whoever was let go has no place, also where its pod was not seen to go yet: else another one would go, too.
+    wanted = {} if over else roster(job, [book.as_let_go(pod) for pod in seen.pods], uses)
     there = [pod.worker for pod in seen.pods if pod.uid not in counted]
     missed, book = book.missed(wanted, there), book.meeting(wanted, there)
     work = staff(job, wanted, seen.pods, counted, finished=over, attempts=book.attempts)

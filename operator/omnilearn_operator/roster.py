@@ -1,4 +1,4 @@
-"""Which workers a job should have now: from the spec, the pods that are there, and how fast their workers are. Pure.
+"""Which workers a job should have now: from the spec, the pods that are there, and how useful their workers are. Pure.
 
 Whoever is there keeps its place as long as there are places. Where there are fewer places than workers, the least
 useful ones go: those that do not train yet before those that do, those that do little before those that do much, the
@@ -9,31 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from omnilearn_coordinator.view import MemberView
+from omnilearn_coordinator.view import MemberState, MemberView
 from omnilearn_core.api import names
-from omnilearn_core.api.job import OmniLearnJob, WorkerGroup
+from omnilearn_core.api.job import LawName, OmniLearnJob, WorkerGroup
 from omnilearn_core.api.status import MemberStatus
 
 from .manifests.pods import Worker
 from .observed import Pod
 
 _Rank = tuple[float, ...]
+_TRAIN = (MemberState.TRAINING, MemberState.DONE)
 
 
-def uses_of(told: Iterable[MemberStatus], members: Iterable[MemberView]) -> dict[str, float]:
-    """Return how useful the members are, as they are now, else as the status ``told`` last: by share and speed.
+def uses_of(job: OmniLearnJob, told: Iterable[MemberStatus], members: Iterable[MemberView]) -> dict[str, float]:
+    """Return how useful the members that train are, as they are now, else as the status ``told`` last.
 
     A window's speed alone misleads: where a step is shorter than a period of the CPU's quota, a small worker looks
-    fast. A share is what the law has learned of all windows; before there are any, of the CPUs. But some laws give
-    equal ones. Whoever was not measured yet is taken to be as fast as its share says.
+    fast. A share is what the law has learned of all windows; before there are any, of the CPUs. So both count, where
+    the law has them differ. Whoever was not measured yet is taken to be as fast as its share says.
     """
     known = {each.worker: (each.share, each.samples_per_second) for each in told}
     for each in members:
-        share, speed = known.get(each.worker, (0, 0.0))
-        known[each.worker] = (each.share or share, each.samples_per_second or speed)
+        if each.state in _TRAIN:
+            share, speed = known.get(each.worker, (0, 0.0))
+            known[each.worker] = (each.share or share, each.samples_per_second or speed)
     measured = [speed / share for share, speed in known.values() if share and speed]
     usual = sum(measured) / len(measured) if measured else 1.0
-    return {worker: share * (speed or share * usual) for worker, (share, speed) in known.items() if share}
+    equal = job.spec.law is LawName.UNIFORM
+    return {worker: (speed or share * usual) * (1 if equal else share) for worker, (share, speed) in known.items()}
 
 
 def roster(job: OmniLearnJob, pods: Sequence[Pod], uses: Mapping[str, float]) -> dict[str, Worker]:
@@ -47,8 +50,7 @@ def roster(job: OmniLearnJob, pods: Sequence[Pod], uses: Mapping[str, float]) ->
     for group in job.spec.workers:
         best = sorted(_places(job, group, pods), key=lambda place: (*_rank(place[0], ranks), place[1].index))
         needed += best[: group.min_replicas]
-        serves = group.name == job.spec.strategy.server_group and job.spec.most > 1
-        (servers if serves else others).extend(best[group.min_replicas : group.replicas])
+        (servers if job.spec.keeps_for_serving(group) else others).extend(best[group.min_replicas : group.replicas])
     # Of those without a pod, the sort keeps the order: groups are filled one after the other.
     others.sort(key=lambda place: _rank(place[0], ranks))
     chosen = {name for name, _ in (needed + servers + others)[: job.spec.most]}

@@ -167,6 +167,8 @@ def test_a_worker_that_only_serves_has_no_share_whatever_becomes_of_it(told_of: 
     told = told_of(serving, "--lose", "2:small-0", "--slow", "3:big-0=0.5")
     assert sum(told["shares"].values()) == sum(told_of("{type: Asynchronous}")["shares"].values())
     assert not any("small" in worker for worker in told["shares"])
+    again = told_of(serving, "--lose", "2:small-0", "--join", "3:small", "--slow", "4:small-1=0.5")
+    assert again["shares"].keys() == told["shares"].keys()
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnilearn_coordinator.view import MemberView
+from decisions import look
+from omnilearn_coordinator.view import MemberState, MemberView
 from omnilearn_core.api.job import OmniLearnJob
 from omnilearn_core.api.status import MemberStatus
 from omnilearn_operator.observed import Pod
 from omnilearn_operator.roster import roster, uses_of
-from operations import job_of, member, pod
+from operations import job_of, member, pod, view_of
 
 
 def names(job: OmniLearnJob, *pods: Pod, **uses: float) -> list[str]:
@@ -70,8 +72,8 @@ def test_a_server_of_its_own_stays_while_there_is_room_for_somebody_who_computes
     assert list(roster(OmniLearnJob.from_manifest(manifest), pods, uses)) == ["job-a-1"]
 
 
-def least_useful(*members: MemberView, told: Sequence[MemberStatus] = ()) -> str:
-    uses = uses_of(told, members)
+def least_useful(*members: MemberView, told: Sequence[MemberStatus] = (), **spec: Any) -> str:
+    uses = uses_of(job_of(**spec), told, members)
     return min(uses, key=lambda worker: uses[worker])
 
 
@@ -85,8 +87,18 @@ def test_a_small_worker_whose_last_window_was_fast_is_less_useful_than_a_large_o
     assert least_useful(large, small) == "job-a-1"
 
 
-def test_where_all_have_equal_shares_the_slowest_is_the_least_useful() -> None:
-    assert least_useful(member(0, 86, samples_per_second=300.0), member(1, 85, samples_per_second=900.0)) == "job-a-0"
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"batch": {"global": 64, "law": "Uniform"}},
+        {"strategy": {"type": "LocalSGD", "localSGD": {"steps": "Fixed", "batch": 32}}},
+    ],
+)
+def test_where_the_law_gives_equal_shares_the_slowest_is_the_least_useful_however_they_are_rounded(
+    spec: dict[str, Any],
+) -> None:
+    slow, fast = member(0, 64, samples_per_second=100.0), member(1, 32, samples_per_second=190.0)
+    assert least_useful(slow, fast, **spec) == "job-a-0"
 
 
 def test_who_is_not_measured_after_a_restart_is_as_fast_as_the_status_has_told() -> None:
@@ -97,8 +109,38 @@ def test_who_is_not_measured_after_a_restart_is_as_fast_as_the_status_has_told()
     )
 
 
-def test_who_has_no_share_is_not_compared() -> None:
-    assert uses_of((), [member(0, 0), member(1, 8)]).keys() == {"job-a-1"}
+def test_a_member_without_a_share_is_the_least_useful_one() -> None:
+    assert least_useful(member(0, 0, samples_per_second=0.0), member(1, 8)) == "job-a-0"
+
+
+def test_a_member_that_has_not_entered_yet_does_not_train() -> None:
+    assert uses_of(job_of(), (), [member(0), member(1, state=MemberState.BUILDING)]).keys() == {"job-a-0"}
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=3),
+    st.integers(1, 9),
+    st.sampled_from([None, 0, 1, 2]),
+)
+def test_a_job_without_pods_wants_those_that_it_begins_with(
+    sizes: list[tuple[int, int]], places: int, server: int | None
+) -> None:
+    manifest = job_of().to_manifest()
+    spec = manifest["spec"]
+    sizes = [(1, min(needed, 1)) if number == server else (size, needed) for number, (size, needed) in enumerate(sizes)]
+    spec["workers"] = [
+        {**spec["workers"][0], "name": f"g{number}", "replicas": size, "minReplicas": min(needed, size)}
+        for number, (size, needed) in enumerate(sizes)
+    ]
+    least = max(1, sum(min(each) for each in sizes))
+    most = max(least, min(places, sum(size for size, _ in sizes)))
+    spec["membership"] = {"maxWorkers": most}
+    if server is not None and len(sizes) > max(server, 1):
+        spec["strategy"] = {"type": "Asynchronous", "asynchronous": {"serverGroup": f"g{server}"}}
+    job = OmniLearnJob.from_manifest(manifest)
+    begins = [f"job-{group.name}-{index}" for group, index in job.spec.first_workers()]
+    assert list(roster(job, (), {})) == begins
+    assert len(begins) == most
 
 
 @given(
@@ -115,3 +157,13 @@ def test_there_are_never_more_than_wanted_and_never_fewer(
     assert len(found) == min(places, replicas)
     again = [each for each in pods if each.worker in found]
     assert set(roster(job, again, {})) == set(found) or any(each.over for each in again)
+
+
+def test_nobody_else_goes_while_the_pod_that_was_let_go_is_not_seen_to_leave() -> None:
+    pods = (pod(0), pod(1), pod(2))
+    speeds = [member(number, samples_per_second=speed) for number, speed in enumerate((30.0, 10.0, 20.0))]
+    first = look(most(2, 3), *pods, view=view_of(speeds))
+    assert [each.name for each in first.delete] == ["job-a-1-0"]
+    others = [member(number, samples_per_second=speed) for number, speed in enumerate((30.0, 20.0, 10.0))]
+    second = look(most(2, 3), *pods, view=view_of(others), book=first.book)
+    assert [each.name for each in second.delete] == ["job-a-1-0"]

@@ -52,13 +52,11 @@ class Post:
 
 
 def slots_of(job: OmniLearnJob, workdir: Path) -> list[Slot]:
-    """Return the workers that the job has, groups filled in order up to the most that it may have."""
-    slots = [
+    """Return the workers that the job begins with."""
+    return [
         slot_of(job, group, names.worker_name(job.metadata.name, group.name, index), workdir)
-        for group in job.spec.workers
-        for index in range(group.replicas)
+        for group, index in job.spec.first_workers()
     ]
-    return slots[: job.spec.most]
 
 
 def slot_of(job: OmniLearnJob, group: WorkerGroup, worker: str, workdir: Path) -> Slot:

@@ -11,7 +11,7 @@ from .base import ApiModel
 from .metadata import ObjectMeta
 from .names import MANAGER, ApiVersion, Kind
 from .status import JobStatus
-from .strategy import Strategy
+from .strategy import LocalSteps, Strategy, StrategyType
 from .template import PodTemplate
 
 Seconds = Annotated[int, Field(ge=1, le=315360000)]
@@ -197,6 +197,12 @@ class JobSpec(ApiModel):
         return sum(group.replicas for group in self.workers)
 
     @property
+    def law(self) -> LawName:
+        """The law that decides the shares: a fixed number of local steps is one of its own."""
+        fixed = self.strategy.type is StrategyType.LOCAL_SGD and self.strategy.local.steps is LocalSteps.FIXED
+        return LawName.UNIFORM if fixed else self.batch.law
+
+    @property
     def fewest(self) -> int:
         """The fewest workers with which the job runs."""
         return max(self.membership.min_workers, sum(group.min_replicas for group in self.workers))
@@ -206,6 +212,21 @@ class JobSpec(ApiModel):
         """The most workers that the job can have."""
         most = self.membership.max_workers
         return self.wanted if most is None else min(most, self.wanted)
+
+    def keeps_for_serving(self, group: WorkerGroup) -> bool:
+        """Tell whether the worker of a group has a place because it serves: if somebody else has one, too."""
+        return group.name == self.strategy.server_group and self.most > 1
+
+    def first_workers(self) -> list[tuple[WorkerGroup, int]]:
+        """Return whom the job begins with, as groups and numbers: what groups need, a server, then group by group."""
+        everybody = [(group, index) for group in self.workers for index in range(group.replicas)]
+        # The sort keeps the order of those that are equal.
+        by_need = sorted(
+            everybody,
+            key=lambda each: 0 if each[1] < each[0].min_replicas else 1 if self.keeps_for_serving(each[0]) else 2,
+        )
+        chosen = {(group.name, index) for group, index in by_need[: self.most]}
+        return [(group, index) for group, index in everybody if (group.name, index) in chosen]
 
 
 class OmniLearnJob(ApiModel):

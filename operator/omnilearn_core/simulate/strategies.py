@@ -136,7 +136,7 @@ def synchronous(question: Question, shares: Sequence[int], name: str) -> Estimat
 
 
 def local_sgd(question: Question) -> Estimate:
-    """Take local steps, as many as each can in the same time, or one of each global batch; sum the models once."""
+    """Take local steps, as many as each can in the same time, or all as many, or one of a global batch; then merge."""
     batch, interval = min(question.local_batch or 1, question.global_batch), question.local_interval
     units = question.global_batch // batch
     if question.local_batch is None:
