@@ -26,11 +26,11 @@ def test_an_api_server_that_is_away_for_long_costs_neither_a_step_nor_a_pod(it: 
         assert epoch(it.kube) > trained
     finally:
         it.proxy.come_back()
-    it.operator.until("it leads", it.operator.leads, 30)
+    it.operator.until("it leads", it.operator.leads, 60)
     goes_on = "goes on under this coordinator"
-    it.operator.until("it has taken over", lambda: it.operator.log.count(goes_on) > adopted, 30)
+    it.operator.until("it has taken over", lambda: it.operator.log.count(goes_on) > adopted, 60)
     step = it.kube.status(JOB).get("step", 0)  # of a job that has just begun, nothing may be written yet
-    it.kube.until("the status moves", lambda: it.kube.status(JOB).get("step", 0) > step, 30)
+    it.kube.until("the status moves", lambda: it.kube.status(JOB).get("step", 0) > step, 60)
     assert kept(it.kube) == before
     pods = [name for resource, name in it.proxy.seen.created[created:] if resource == "pods"]
     assert (pods, it.proxy.seen.count("delete", "pods")) == ([], deleted)

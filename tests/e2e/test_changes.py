@@ -52,7 +52,7 @@ def test_a_smaller_cpu_limit_moves_the_shares_without_a_restart(running: Kube) -
 def test_a_deleted_pod_is_replaced_and_joins_while_the_others_go_on(running: Kube) -> None:
     before, survivor = running.status(JOB), uids(running)["digits-a-0-0"]
     running.run("delete", "pod", "digits-a-1-0", "--wait=false")
-    running.until("the next attempt has a share", lambda: "digits-a-1-1" in uids(running), 30)
+    running.until("the next attempt has a share", lambda: "digits-a-1-1" in uids(running), 60)
     running.until("it was taken in", lambda: running.status(JOB)["generation"] >= before["generation"] + 2, 240)
     running.until("both train again", lambda: running.train(JOB, 2), 60)
     assert running.status(JOB)["step"] > before["step"]

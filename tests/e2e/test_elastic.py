@@ -142,7 +142,7 @@ def test_an_evicted_pod_is_a_preemption_and_is_replaced(running: Kube) -> None:
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": running.namespace}}
     path = f"/api/v1/namespaces/{running.namespace}/pods/{name}/eviction"
     running.run("create", "--raw", path, "--filename", "-", given=json.dumps(body))
-    running.until("it is counted", lambda: running.status(JOB)["workers"]["preemptions"] == 1, 30)
+    running.until("it is counted", lambda: running.status(JOB)["workers"]["preemptions"] == 1, 60)
     running.until("three train", lambda: running.train(JOB, 3), 120)
     assert any(reason == "WorkerPreempted" for reason, _ in running.events(JOB))
     assert running.status(JOB)["workers"]["failures"] == 0
@@ -159,9 +159,9 @@ def test_a_worker_whose_node_is_not_ready_and_who_is_silent_is_replaced(running:
     with node.frozen(node.processes_of(pod["metadata"]["uid"])):
         with node.frozen(kubelet):
             running.run("patch", "pod", name, "--subresource=status", "--patch", json.dumps(patch))
-            running.until("it is counted", lambda: running.status(JOB)["workers"]["preemptions"] == before + 1, 30)
-            running.until("there is another", lambda: len(set(uids(running)) - {name}) == 3, 15)
-        running.until("it goes, as its node is back", lambda: name not in uids(running), 30)
+            running.until("it is counted", lambda: running.status(JOB)["workers"]["preemptions"] == before + 1, 60)
+            running.until("there is another", lambda: len(set(uids(running)) - {name}) == 3, 60)
+        running.until("it goes, as its node is back", lambda: name not in uids(running), 60)
     told = [message for _, message in running.events(JOB)]
     assert any("its node is not ready, and nothing was heard of it for 3 s" in each for each in told)
     assert any("was taken away: NodeNotReady" in each for each in told)
@@ -198,7 +198,7 @@ def test_a_job_whose_only_node_is_drained_waits_and_resumes_from_its_last_checkp
     )
     try:
         running.until("it waits", lambda: running.members(JOB) == 0, 60)
-        running.until("why is told", lambda: "Unschedulable" in running.condition(JOB, "Ready")["message"], 30)
+        running.until("why is told", lambda: "Unschedulable" in running.condition(JOB, "Ready")["message"], 60)
     finally:
         running.run("uncordon", *nodes)
     running.until("three train", lambda: running.train(JOB, 3), 180)
@@ -219,7 +219,7 @@ def test_a_job_that_has_lost_everybody_without_a_word_resumes_from_its_last_chec
 
 def test_a_deadline_that_is_shortened_ends_the_job(running: Kube) -> None:
     changed(running, activeDeadlineSeconds=5)
-    running.until("failed", lambda: running.condition(JOB, "Failed").get("status") == "True", 15)
+    running.until("failed", lambda: running.condition(JOB, "Failed").get("status") == "True", 60)
     failed = running.condition(JOB, "Failed")
     assert failed["reason"] == "ActiveDeadlineExceeded"
     assert "not complete 5 s after its first step (activeDeadlineSeconds), not counting" in failed["message"]

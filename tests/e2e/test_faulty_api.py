@@ -41,7 +41,7 @@ def cut_again_and_again_and_too_old(it: Beside) -> Iterator[None]:
     watching = it.proxy.watching
     watching.gone = True
     with cutting(it.proxy, 0.7):
-        it.operator.until("they are too old", lambda: watching.told["gone"] >= 4, 20)
+        it.operator.until("they are too old", lambda: watching.told["gone"] >= 4, 60)
         yield
 
 
@@ -58,7 +58,7 @@ def doubled_and_reordered_and_late(it: Beside) -> Iterator[None]:
 def refused_with_410(it: Beside) -> Iterator[None]:
     it.proxy.faults = (Fault(verbs=("watch",), status=410),)
     it.proxy.cut_watches()
-    it.operator.until("they are refused", lambda: it.proxy.seen.answered(410) >= 3, 30)
+    it.operator.until("they are refused", lambda: it.proxy.seen.answered(410) >= 3, 60)
     yield
 
 

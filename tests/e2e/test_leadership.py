@@ -175,7 +175,7 @@ def test_operators_are_replaced_one_after_the_other_without_a_gap(running: Kube,
     before, step, old, began = kept(running), running.status(JOB)["step"], set(operators(system)), time.time()
     system.run("rollout", "restart", "deployment", "omnilearn-operator")
     system.run("rollout", "status", "deployment", "omnilearn-operator", "--timeout=120s", seconds=150)
-    new = system.until("a new one leads", lambda: another(system, old), 30)
-    system.until("it has taken over", lambda: adoptions(system, new, began), 30)
+    new = system.until("a new one leads", lambda: another(system, old), 60)
+    system.until("it has taken over", lambda: adoptions(system, new, began), 60)
     running.until("it trains", lambda: running.status(JOB)["step"] > step + 5, 60)
     assert kept(running) == before

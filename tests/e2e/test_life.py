@@ -28,11 +28,11 @@ def test_a_quota_is_told_and_the_others_train(kube: Kube) -> None:
     quota = {"hard": {"pods": "1"}}
     kube.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": quota})
     kube.apply(job("few", group("a", "500m", replicas=2, EPOCHS="2000", WIDTH="8")))
-    kube.until("told", lambda: told(kube, "few", "exceeded quota"), 30)
+    kube.until("told", lambda: told(kube, "few", "exceeded quota"), 60)
     created = datetime.fromisoformat((kube.get("omnilearnjob", "few") or {})["metadata"]["creationTimestamp"])
     assert (kube.written("few") - created).total_seconds() <= 10
     kube.until("one trains", lambda: kube.members("few") == 1, 240)
-    kube.until("told", lambda: "exceeded quota" in kube.condition("few", "Degraded").get("message", ""), 30)
+    kube.until("told", lambda: "exceeded quota" in kube.condition("few", "Degraded").get("message", ""), 60)
     kube.run("delete", "resourcequota", "few")
     kube.until("both train", lambda: kube.members("few") == 2, 240)
 
@@ -67,7 +67,7 @@ def test_a_job_goes_when_its_time_after_the_end_is_over(kube: Kube) -> None:
     made["spec"]["ttlSecondsAfterFinished"] = 3
     kube.apply(made)
     kube.until("complete", lambda: kube.status("brief").get("phase") == "Complete", 180)
-    kube.until("gone", lambda: kube.get("omnilearnjob", "brief") is None, 30)
+    kube.until("gone", lambda: kube.get("omnilearnjob", "brief") is None, 60)
     kube.until("its pods, too", lambda: not kube.pods("brief"), 60)
 
 

@@ -97,7 +97,7 @@ def test_a_token_goes_with_its_pod(running: Kube, installed: Cluster) -> None:
     gone = "digits-a-1-0"
     kept = bound(running, gone)
     running.run("delete", "pod", gone, "--grace-period=0", "--force")
-    running.until("the pod is gone", lambda: running.get("pod", gone) is None, 30)
+    running.until("the pod is gone", lambda: running.get("pod", gone) is None, 60)
     [(status, sentence)] = answers(running, ("digits-a-1", kept))
     assert status in (401, 403), sentence
     running.until("its next attempt trains", lambda: "digits-a-1-1" in running.trainers(JOB), 120)

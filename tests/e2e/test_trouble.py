@@ -92,11 +92,11 @@ def test_a_job_that_does_not_start_in_time_fails_with_the_reason(kube: Kube) -> 
     made = _large("late")
     made["spec"]["startupDeadlineSeconds"] = 3
     kube.apply(made)
-    kube.until("failed", lambda: kube.condition("late", "Failed").get("status") == "True", 30)
+    kube.until("failed", lambda: kube.condition("late", "Failed").get("status") == "True", 60)
     failed = kube.condition("late", "Failed")
     assert failed["reason"] == "StartupDeadlineExceeded"
     assert "within 3 s (startupDeadlineSeconds); late-a-0-0: Unschedulable" in failed["message"]
-    kube.until("its pod goes", lambda: not kube.pods("late"), 30)
+    kube.until("its pod goes", lambda: not kube.pods("late"), 60)
 
 
 def test_a_failing_script_fails_the_job_with_its_last_lines(kube: Kube) -> None:
@@ -114,7 +114,7 @@ def test_a_failing_script_fails_the_job_with_its_last_lines(kube: Kube) -> None:
 def test_a_template_that_the_api_server_refuses_creates_nothing(kube: Kube) -> None:
     made = tiny("refused", imagePullPolicy="Sometimes")
     kube.apply(made)
-    kube.until("told", lambda: kube.condition("refused", "Ready").get("reason") == "BadTemplate", 30)
+    kube.until("told", lambda: kube.condition("refused", "Ready").get("reason") == "BadTemplate", 60)
     assert "imagePullPolicy" in kube.condition("refused", "Ready")["message"]
     assert kube.pods("refused") == []
 
