@@ -18,7 +18,7 @@ from . import delays, notes, rollouts, unheard, verdicts
 from .book import OBJECTS, Book, Check
 from .conditions import Facts, Standing, facts_of
 from .hiring import Hiring, due, hire
-from .manifests.pods import template_hash
+from .manifests.pods import Worker, template_hash
 from .notes import Note
 from .observed import Assigned, Pod
 from .rollouts import Crew
@@ -83,9 +83,7 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
     job = seen.job.model_copy(update={"status": book.status})
     over = book.verdict is not None or verdicts.has_ended(book.status)
     counted = frozenset(pod.uid for pod in seen.pods if book.is_counted(pod.worker, pod.attempt))
-    uses = uses_of(job, book.status.members, members_in(seen.view))
-    # Whoever was let go has no place, also where its pod was not seen to go yet: else another one would go, too.
-    wanted = {} if over else roster(job, [book.as_let_go(pod) for pod in seen.pods], uses)
+    wanted = {} if over else _wanted(job, seen, book)
     there = [pod.worker for pod in seen.pods if pod.uid not in counted]
     missed, book = book.missed(wanted, there), book.meeting(wanted, there)
     work = staff(job, wanted, seen.pods, counted, finished=over, attempts=book.attempts)
@@ -118,6 +116,13 @@ def decide(seen: Seen, book: Book, authorities: str) -> Decision:
         ),
     )
     return _expiring(_skipping(_settling(_writing(decision, seen, facts), seen), seen), seen)
+
+
+def _wanted(job: OmniLearnJob, seen: Seen, book: Book) -> dict[str, Worker]:
+    """Return the workers that the job should have."""
+    # Whoever was let go has no place, also where its pod was not seen to go yet: else another one would go, too.
+    pods = [book.as_let_go(pod) for pod in seen.pods]
+    return roster(job, pods, uses_of(job, book.status.members, members_in(seen.view)))
 
 
 def _let_go(seen: Seen, wanted: Collection[str]) -> list[str]:
