@@ -241,7 +241,9 @@ def test_an_anchor_is_one_gradient_so_it_has_its_fixed_cost_once() -> None:
 
 def test_auto_knows_nothing_of_rules_and_servers_because_it_never_chooses_them() -> None:
     question = replace(QUESTION, network=SLOW)
-    ruled = replace(question, local_merged=3, local_anchors=True, serving=Serving("Rennala", 2, 0.5, "a"))
+    ruled = replace(
+        question, local_even=True, local_merged=3, local_anchors=True, serving=Serving("Rennala", 2, 0.5, "a")
+    )
     assert choose(ruled) == choose(question)
 
 

@@ -123,9 +123,10 @@ def balanced(question: Question) -> list[int]:
     return balance(question.global_batch, [worker.slot(question.global_batch) for worker in question.workers])
 
 
-def _equal(question: Question) -> list[int]:
-    bounds = [(0, question.global_batch)] * len(question.workers)
-    return apportion(question.global_batch, [1.0] * len(question.workers), bounds)
+def _equal(question: Question, total: int | None = None) -> list[int]:
+    """Return equal parts of a global batch, or of another number."""
+    total, count = question.global_batch if total is None else total, len(question.workers)
+    return apportion(total, [1.0] * count, [(0, total)] * count)
 
 
 def synchronous(question: Question, shares: Sequence[int], name: str) -> Estimate:
@@ -160,7 +161,7 @@ def local_sgd(question: Question) -> Estimate:
 def _local_steps(question: Question, units: int, batch: int) -> list[int]:
     """Return how many of the local steps of a global batch each worker takes."""
     if question.local_even:
-        return apportion(units, [1.0] * len(question.workers), [(0, units)] * len(question.workers))
+        return _equal(question, units)
     return balance(units, [Slot(0.0, worker.seconds(batch), 0, units) for worker in question.workers])
 
 
